@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the planner is asked for: ds_config.json, its "dsplan" block and flags, resolved into plain structs.
+// Every field's key, default and meaning stands in Config.def; docs/config.md is generated from it.
+#pragma once
+
+#include "ir/Status.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ds {
+
+struct OptimizerConfig {
+  std::string type; // "adam", "adamw", "sgd"; empty: not given
+  double lr = 1e-3;
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weightDecay = 0;
+  bool biasCorrection = true;
+  bool adamWMode = true; // "Adam" is decoupled unless adam_w_mode is false, as in DeepSpeed
+  double momentum = 0, dampening = 0;
+  bool nesterov = false;
+};
+
+struct SchedulerConfig {
+  std::string type; // "WarmupLR"; empty: constant lr
+  double minLr = 0;
+  std::optional<double> maxLr; // default: the optimizer's lr
+  int64_t warmupSteps = 1000;  // used as max(2, n)
+  bool logWarmup = true;       // warmup_type "log" | "linear"
+};
+
+struct LossConfig {
+  enum class Kind : uint8_t { None, CrossEntropy, Mse, Output } kind = Kind::None;
+  std::string logits;  // ce: logits; mse: prediction; output: the loss output's name
+  std::string labels;  // ce: labels input (created if the graph has none); mse: target
+  int64_t ignoreIndex = -100;
+  int64_t shift = 0;   // 1: labels[t] is compared with logits[t-1]
+  std::string text;    // as given
+};
+
+struct PlanConfig {
+  int64_t stage = 0;
+  int64_t world = 1;
+  int64_t trainBatch = 0, microBatch = 0, gradAccum = 0; // resolved: product holds
+  OptimizerConfig optimizer;
+  SchedulerConfig scheduler;
+  LossConfig loss;
+  double clip = 1.0;                         // gradient_clipping; 0: off
+  int64_t reduceBucketSize = 500'000'000;    // elements
+  int64_t allgatherBucketSize = 500'000'000; // elements
+  int64_t prefetchBucketSize = 50'000'000;   // elements gathered ahead (stage 3)
+  int64_t persistenceThreshold = 100'000;    // elements; smaller parameters stay resident (stage 3)
+  int64_t maxLiveParameters = 1'000'000'000;
+  bool overlap = true;                       // overlap_comm
+  std::string reduce;                        // "" (the stage's habit) | "boundary" | "every"
+  std::string trainable, freeze;             // regexes
+  std::string dtype;                         // "" (the model's) | "f32" | "f64": compute type of the step
+  std::vector<std::string> assumptions;      // one line each, shown at the top of the summary
+  std::vector<std::string> noEffect;         // accepted keys that change nothing here, with the reason
+  int64_t stepsPerPrint = 10;
+};
+
+} // namespace ds

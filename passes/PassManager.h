@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Runs passes of Passes.def on a module, with contracts, printing, verification and bisecting.
+#pragma once
+
+#include "frontend/Config.h"
+#include "ir/Graph.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+namespace ds {
+
+using PassFn = Status (*)(Module &, const PlanConfig &);
+
+/// Facts about a module that passes require and provide; derived from the module, not recorded.
+enum class Fact : uint8_t { None, Loss, Grads, Buckets, Optimizer, Placed, Programs };
+bool holds(Fact f, const Module &m);
+
+struct PassInfo {
+  const char *flag;
+  PassFn fn;
+  Fact requires_, provides;
+  const char *summary;
+};
+const std::vector<PassInfo> &passTable();
+
+struct PassOptions {
+  std::vector<std::string> printBefore, printAfter; // pass flags, or "all"
+  std::string stopAfter;                            // run up to and including this pass
+  bool verifyEach = false;
+  int64_t bisectLimit = -1; // skip optional passes from the n-th on (place-collectives, canonicalize)
+  llvm::raw_ostream *out = nullptr; // where --print-* goes
+};
+
+/// Runs the named passes in order. Errors name the pass; internal ones carry the module before it.
+Status runPasses(Module &m, const PlanConfig &c, const std::vector<std::string> &flags,
+                 const PassOptions &o);
+/// All passes of the table.
+std::vector<std::string> defaultPipeline();
+
+} // namespace ds

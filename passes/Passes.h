@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Declarations of all passes, expanded from the table. What each does: its file's first comment.
+#pragma once
+
+#include "frontend/Config.h"
+#include "ir/Graph.h"
+#include "ir/Schedule.h"
+
+namespace ds {
+
+#define PASS(flag, function, requires_, provides, summary) Status function(Module &, const PlanConfig &);
+#include "passes/Passes.def"
+#undef PASS
+
+/// Lowers a module with programs to an unplaced schedule: streams, labels, waits, aliases; every buffer
+/// has bytes and an interval but no offset.
+StatusOr<Schedule> emitSchedule(const Module &m, const PlanConfig &c);
+/// Assigns offsets (D8), adds the waits that reuse of bytes needs to comm instructions, sets arenas.
+Status planMemory(Schedule &s, const PlanConfig &c);
+
+/// The whole planner: default pipeline, emitSchedule, planMemory, verifySchedule.
+StatusOr<Schedule> planSchedule(Module &m, const PlanConfig &c);
+
+} // namespace ds
