@@ -50,6 +50,7 @@ struct Buffer {
   int64_t offset = 0; // bytes from the arena's start
   int64_t bytes = 0;
   int first = 0, last = 0; // Temp, Work, Staging: closed interval of instruction indices (program order)
+  int line = 0;       // of the text it was parsed from, for errors; 0: made by the planner
 };
 
 /// A typed window on a buffer. Every operand of an instruction is a place; place i < buffers is the
@@ -60,6 +61,8 @@ struct View {
   int64_t offset = 0;            // bytes from the buffer's start
   Type type;
   std::vector<int64_t> strides;  // elements; empty means row-major
+  bool own = false;              // this rank's slice: starts `rank` x bytes of type further; row-major
+  int line = 0;
 };
 
 /// An operand: index of a buffer or of a view, in the numbering of SchedProgram.
@@ -82,6 +85,7 @@ struct Instr {
   std::vector<int> waits;       // instruction indices on other streams; printed as sorted labels
   int origin = -1;              // index into Schedule::origins
   int64_t elems = 0;            // collectives: elements of the full vector (traffic accounting)
+  int line = 0;
 };
 
 /// Buffer numbering inside a program: [0, P) are Schedule::persistent, P + i is own[i].
@@ -158,6 +162,7 @@ struct Schedule {
   std::vector<SchedProgram> programs; // micro.only | micro.first [micro.mid] micro.last, update
   std::vector<OriginInfo> origins;
   std::string directory;              // base of relative Source paths; not printed
+  std::string path;                   // file it was parsed from, for errors; not printed
 
   int64_t world() const;
   const SchedProgram *program(std::string_view name) const;
@@ -169,11 +174,13 @@ struct PlaceInfo {
   const std::string *name;
   const Buffer *buffer;
   int bufferIndex;               // numbering of SchedProgram
-  int64_t begin;                 // bytes from the arena's start
+  int64_t begin;                 // bytes from the arena's start, on rank 0
+  int64_t rankStride;            // bytes that begin moves by from rank to rank; 0 unless View::own
   int64_t bytes;                 // extent of the smallest window that holds all elements
   const Type *type;
   const std::vector<int64_t> *strides; // empty: row-major
 };
+/// The indices in r must be valid (parseSchedule and rule S1 see to it).
 PlaceInfo resolve(const Schedule &s, const SchedProgram &p, PlaceRef r);
 const Buffer &bufferAt(const Schedule &s, const SchedProgram &p, int index);
 

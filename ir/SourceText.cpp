@@ -19,8 +19,6 @@ std::optional<int64_t> checkedProduct(const std::vector<int64_t> &dims, int64_t 
   return zero ? 0 : n;
 }
 
-std::string quoted(std::string_view s) { return attrText(AttrValue(std::string(s))); }
-
 StatusOr<std::vector<int64_t>> parseInts(Lexer &lex) {
   std::vector<int64_t> v;
   TRY(lex.expect("["));

@@ -22,9 +22,6 @@ inline constexpr size_t kMaxRank = 16;
 /// The product of dims times `unit`, or nullopt if a dimension is negative or the product > kMaxBytes.
 std::optional<int64_t> checkedProduct(const std::vector<int64_t> &dims, int64_t unit = 1);
 
-/// `"text"` with escapes, as Lexer::string reads it.
-std::string quoted(std::string_view s);
-
 /// Type::str() backwards: f32[64,256] shard(dp) host. Dimensions >= 0, rank <= kMaxRank.
 StatusOr<Type> parseType(Lexer &lex);
 /// [8,64]; elements may be negative (attributes). The caller checks ranges.
