@@ -3,13 +3,14 @@
 // Compile-time attributes of ops. An op's row in Ops.def declares them as a spec string, e.g.
 // "trans_a:b trans_b:b axis:i=-1 eps:f=1e-05 perm:is": name, kind, optional default. Kinds: b bool,
 // i int64, f double, s string, is list of int64. An attribute without a default must be given,
-// except b, whose default is false. Equal-to-default attributes are not stored and not printed.
+// except b, whose default is false. Attributes equal to their default are not printed.
 #pragma once
 
 #include "ir/Status.h"
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -31,6 +32,8 @@ std::vector<AttrSpec> parseAttrSpecs(std::string_view spec);
 /// Doubles print as the shortest text that reads back to the same bits; a double always has a '.',
 /// an exponent, or is inf/nan, so that kinds can be told apart.
 std::string doubleText(double v);
+/// The text in quotes, with \\, \", \n and \xNN escapes; never contains "[[", "{{" or "}}" (rule R4).
+std::string quoted(std::string_view s);
 std::string attrText(const AttrValue &v); // 3, 0.5, true, "text" (quoted), [0,2,1]
 
 class Attrs {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The token stream that both text forms share, with places for errors. Comments run from // to the line's
-// end. Names: letters, digits, '_', '.', '/', '-', ':' after a first letter or '_'; %x and @x keep their sigil.
+// end. Names: letters, digits and '_', with '.', '/', '-', ':' between two of them; the first character is a
+// letter or '_', after % and @ also a digit.
 #pragma once
 
 #include "ir/Status.h"
@@ -24,14 +25,18 @@ class Lexer {
 public:
   Lexer(std::string_view source, std::string_view path) : src(source), path(path) {}
 
-  /// The current token, and advancing. Newlines are tokens only when asked for.
+  /// Newlines are tokens only when asked for; may be switched at any token.
+  void setNewlines(bool on);
+  /// The current token, and advancing.
   const Token &peek();
   Token next();
   bool at(std::string_view punctOrName);
   bool accept(std::string_view punctOrName);
   /// Errors: "expected ',' or ']', found 'x'".
   Status expect(std::string_view punctOrName);
-  StatusOr<std::string> name();
+  StatusOr<std::string> name(); // a Name token, likewise local (%x) and global (@x)
+  StatusOr<std::string> local();
+  StatusOr<std::string> global();
   StatusOr<int64_t> integer();
   StatusOr<double> number();
   StatusOr<std::string> string(); // unescaped
@@ -43,11 +48,24 @@ public:
 
 private:
   Token lex();
+  Token lexNumber(size_t start);
+  Token lexString(size_t start);
+  StatusOr<std::string> text(Tok kind, std::string_view what);
+  Status expected(std::string_view what);
   std::string_view src;
   std::string path;
   size_t cursor = 0;
   Token current;
   bool have = false;
+  bool newlines = false;
+  mutable size_t countedTo = 0, countedLines = 0; // place() goes on from here
 };
+
+/// The source line around a byte offset, indented, and a second line with a caret under it. As a note of a
+/// Status it prints without "note:".
+std::string snippet(std::string_view source, size_t pos);
+
+/// Whether s can stand behind % or @ (importers turn other names into such ones).
+bool isName(std::string_view s);
 
 } // namespace ds

@@ -56,7 +56,7 @@ std::string Status::str() const {
   for (const ErrorEntry &e : entries()) {
     out += (e.place.empty() ? "" : e.place + ": ") + "error: " + e.text + "\n";
     for (const std::string &n : e.notes)
-      out += "note: " + n + "\n";
+      out += (n.starts_with(" ") ? "" : "note: ") + n + "\n";
   }
   return out;
 }

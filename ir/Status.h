@@ -20,7 +20,7 @@ enum class Code { Ok = 0, User = 1, DoesNotFit = 2, Internal = 70 };
 struct ErrorEntry {
   std::string place; // file:line:col, JSON path, onnx(node), rank N; empty if the caller knows it
   std::string text;
-  std::vector<std::string> notes; // may start with a place of their own
+  std::vector<std::string> notes; // may start with a place of their own; source lines start with a blank
 };
 
 class [[nodiscard]] Status {
