@@ -72,6 +72,7 @@ public:
   bool trainable = true;         // Param, Bucket
   bool resident = false;         // Bucket: stays gathered at stage 3
   std::vector<Segment> segments; // Bucket
+  std::string place;             // file:line:col of its .dsir declaration, for errors; not printed
 
   Symbol(SymbolKind k, std::string n, Type t)
       : Value(ValueKind::Symbol, std::move(n), std::move(t)), symbolKind(k) {}
@@ -106,6 +107,7 @@ public:
   llvm::SmallVector<Value *, 4> inputs;
   llvm::simple_ilist<Op> ops;
   llvm::SmallVector<Value *, 8> returns; // named results the runtime reads, or later passes need
+  std::string place; // file:line:col in .dsir, for errors; not printed
   Module *parent = nullptr;
 
   Value *input(llvm::StringRef name) const;
