@@ -40,4 +40,7 @@ std::optional<DType> dtypeFromSafetensors(std::string_view s);
 /// The type in which sums, moments and master weights of t are kept: f64 for f64, else f32 (D7).
 constexpr DType accumType(DType t) { return t == DType::F64 ? DType::F64 : DType::F32; }
 
+/// The most axes a value may have; kernels keep per-axis counters in arrays of this size.
+inline constexpr int kMaxRank = 16;
+
 } // namespace ds

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Shape rules of normalisation and losses. Statistics and losses are kept in the accumulate type.
+#include "ir/GraphShapesCommon.h"
+
+namespace ds {
+
+// layer_norm (x, scale[, bias]) -> y, mean, rstd: over axes [axis, rank); scale and bias have x's dtype
+// and these axes' dims; mean and rstd have the dims before axis.
+Status shapeLayerNorm(const ShapeCtx &c) {
+  const Type &x = c.in[0];
+  TRY(wantKind(c, 0, Kinds::Float, "layer_norm_1"));
+  TRY_ASSIGN(int64_t axis, normalAxis(c, c.attrs.i("axis", -1), x.rank(), "layer_norm_2"));
+  for (size_t i = 1; i < c.in.size(); ++i)
+    TRY(wantType(c, static_cast<int>(i), x.dtype, tail(x.dims, axis), "layer_norm_3"));
+  if (!(c.attrs.f("eps", 1e-5) >= 0))
+    return c.error("eps " + doubleText(c.attrs.f("eps", 1e-5)) + " is less than 0", "layer_norm_4");
+  TRY(addResult(c, x.dtype, x.dims));
+  TRY(addResult(c, accumType(x.dtype), head(x.dims, axis)));
+  return addResult(c, accumType(x.dtype), head(x.dims, axis));
+}
+
+// layer_norm_grad (dy, x, scale, mean, rstd) -> dx, dscale, dbias.
+Status shapeLayerNormGrad(const ShapeCtx &c) {
+  const Type &x = c.in[1];
+  TRY(wantKind(c, 1, Kinds::Float, "layer_norm_grad_1"));
+  TRY_ASSIGN(int64_t axis, normalAxis(c, c.attrs.i("axis", -1), x.rank(), "layer_norm_grad_2"));
+  TRY(wantType(c, 0, x.dtype, x.dims, "layer_norm_grad_3"));
+  TRY(wantType(c, 2, x.dtype, tail(x.dims, axis), "layer_norm_grad_3"));
+  TRY(wantType(c, 3, accumType(x.dtype), head(x.dims, axis), "layer_norm_grad_3"));
+  TRY(wantType(c, 4, accumType(x.dtype), head(x.dims, axis), "layer_norm_grad_3"));
+  TRY(addResult(c, x.dtype, x.dims));
+  TRY(addResult(c, x.dtype, tail(x.dims, axis)));
+  return addResult(c, x.dtype, tail(x.dims, axis));
+}
+
+// Operands 0 and 1 of both cross_entropy ops: logits[..,V] and labels[..].
+static Status checkLogits(const ShapeCtx &c) {
+  TRY(wantKind(c, 0, Kinds::Float, "cross_entropy_1"));
+  const Type &logits = c.in[0], &labels = c.in[1];
+  if (logits.rank() < 1)
+    return c.error("logits are " + typeText(logits) + ", expected a last axis of classes",
+                   "cross_entropy_2");
+  if (labels.dtype != DType::I64 && labels.dtype != DType::I32)
+    return c.error("labels are " + typeText(labels) + ", expected i64 or i32", "cross_entropy_3");
+  if (labels.dims != head(logits.dims, logits.rank() - 1))
+    return c.error("labels are " + typeText(labels) + ", logits are " + typeText(logits) +
+                       ": expected labels of " + dimsText(head(logits.dims, logits.rank() - 1)),
+                   "cross_entropy_4");
+  return {};
+}
+
+// cross_entropy (logits[..,V], labels[..], inv) -> loss, lse[..].
+Status shapeCrossEntropy(const ShapeCtx &c) {
+  TRY(checkLogits(c));
+  TRY(wantType(c, 2, DType::F64, {}, "cross_entropy_5"));
+  TRY(addResult(c, accumType(c.in[0].dtype), {}));
+  return addResult(c, accumType(c.in[0].dtype), c.in[1].dims);
+}
+
+// cross_entropy_grad (logits, labels, lse, inv) -> the gradient of logits.
+Status shapeCrossEntropyGrad(const ShapeCtx &c) {
+  TRY(checkLogits(c));
+  TRY(wantType(c, 2, accumType(c.in[0].dtype), c.in[1].dims, "cross_entropy_5"));
+  TRY(wantType(c, 3, DType::F64, {}, "cross_entropy_5"));
+  return addResult(c, c.in[0].dtype, c.in[0].dims);
+}
+
+static Status checkMse(const ShapeCtx &c) {
+  TRY(wantKind(c, 0, Kinds::Float, "mse_1"));
+  TRY(wantType(c, 1, c.in[0].dtype, c.in[0].dims, "mse_2"));
+  return wantType(c, 2, DType::F64, {}, "mse_3");
+}
+
+// mse (prediction, target, inv) -> loss.
+Status shapeMse(const ShapeCtx &c) {
+  TRY(checkMse(c));
+  return addResult(c, accumType(c.in[0].dtype), {});
+}
+
+// mse_grad (prediction, target, inv) -> the gradient of prediction.
+Status shapeMseGrad(const ShapeCtx &c) {
+  TRY(checkMse(c));
+  return addResult(c, c.in[0].dtype, c.in[0].dims);
+}
+
+} // namespace ds
