@@ -10,8 +10,18 @@ namespace ds {
 
 /// Infers result types from operand types and (completed) attributes; the shape rule of the op's row.
 /// Errors carry the op's mnemonic and rule label, e.g. "matmul: inner sizes differ: ... [matmul_2]".
+/// bound lists the symbols of the last results: they must have the inferred type, and decide the placement
+/// that accumulate gives (a rank's own scalar is its contribution to a partial accumulator).
 Status inferTypes(OpKind k, llvm::ArrayRef<Type> operands, const Attrs &attrs, const Module &m,
-                  llvm::SmallVectorImpl<Type> &results);
+                  llvm::SmallVectorImpl<Type> &results, llvm::ArrayRef<Symbol *> bound = {});
+
+/// Recomputes all result types of p in order, after placements of symbols or inputs have changed. Stops at
+/// the first op whose operands no longer fit; its error has the op's origin as place.
+Status reinferTypes(Module &m, Program &p);
+
+/// What is wrong with t as the type of a value of m, or "": too many elements, an unknown mesh axis, a
+/// placement without a mesh, a shard that is not flat or does not divide into ranks x kQuantum [G7, G8].
+std::string typeProblem(const Type &t, const Module &m);
 
 class Builder {
 public:

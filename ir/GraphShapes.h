@@ -25,6 +25,9 @@ struct ShapeCtx {
 /// The largest number of elements a type may have, in text and as a result.
 inline constexpr int64_t kMaxElems = int64_t(1) << 48;
 
+/// Sets placement and space of c.out from the operands (docs/ir.md, rules G8 to G11), after the shape rule.
+Status placeResults(const ShapeCtx &c, llvm::ArrayRef<Symbol *> bound);
+
 // Several rows share a rule; declaring it again is harmless.
 #define OP(kind, text, minIn, maxIn, outs, attrs, shape, grad, traits)                             \
   Status shape##shape(const ShapeCtx &c);
