@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/Sources.h"
+
+#include "runtime/Convert.h"
+#include "runtime/File.h"
+#include "runtime/Philox.h"
+
+#include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
+
+namespace ds {
+
+static Status readFile(const SourceTensor &t, const std::string &directory, int64_t begin, int64_t n,
+                       void *dst) {
+  TRY_ASSIGN(std::string path, pathInside(directory, t.source->path));
+  TRY_ASSIGN(File file, File::openRead(path));
+  DType stored = t.source->stored;
+  int64_t size = byteSize(stored), at = t.source->offset + begin * size;
+  if (stored == t.dtype)
+    return file.read(dst, n * size, at);
+  std::vector<std::byte> chunk(static_cast<size_t>(std::min<int64_t>(n, 1 << 16) * size));
+  for (int64_t done = 0; done < n;) {
+    int64_t now = std::min<int64_t>(n - done, 1 << 16);
+    TRY(file.read(chunk.data(), now * size, at + done * size));
+    convert(t.dtype, static_cast<std::byte *>(dst) + done * byteSize(t.dtype), stored, chunk.data(),
+            now);
+    done += now;
+  }
+  return {};
+}
+
+static void fillNormal(const SourceTensor &t, int64_t begin, int64_t n, void *dst) {
+  Philox random{t.source->seed};
+  std::array<double, 4> block = {};
+  for (int64_t i = 0; i < n; ++i) {
+    auto element = static_cast<uint64_t>(begin + i);
+    if (i == 0 || element % 4 == 0)
+      block = random.normals(element / 4);
+    double v = t.source->value * block[element % 4];
+    convert(t.dtype, static_cast<std::byte *>(dst) + i * byteSize(t.dtype), DType::F64, &v, 1);
+  }
+}
+
+Status readSource(const SourceTensor &t, const std::string &directory, int64_t begin, int64_t n,
+                  void *dst) {
+  int64_t size = byteSize(t.dtype);
+  auto *out = static_cast<std::byte *>(dst);
+  if (n == 0)
+    return {};
+  switch (t.source->kind) {
+  case Source::Kind::Zeros:
+    std::memset(dst, 0, static_cast<size_t>(n * size));
+    return {};
+  case Source::Kind::Splat:
+    for (int64_t i = 0; i < n; ++i)
+      convert(t.dtype, out + i * size, DType::F64, &t.source->value, 1);
+    return {};
+  case Source::Kind::Normal:
+    fillNormal(t, begin, n, dst);
+    return {};
+  case Source::Kind::Hex:
+    if (static_cast<int64_t>(t.source->bytes.size()) != t.total * size)
+      return Status::error(fmt::format("{}: has {} bytes of contents, its type has {}", t.name,
+                                       t.source->bytes.size(), t.total * size));
+    std::memcpy(dst, t.source->bytes.data() + begin * size, static_cast<size_t>(n * size));
+    return {};
+  case Source::Kind::File: {
+    Status s = readFile(t, directory, begin, n, dst);
+    return s.ok() ? std::move(s) : std::move(s).note(fmt::format("while loading {}", t.name));
+  }
+  }
+  return Status::internal("unknown kind of source");
+}
+
+static Status checkSource(const SourceTensor &t, const std::string &directory) {
+  if (t.source->kind != Source::Kind::File)
+    return {};
+  StatusOr<std::string> path = pathInside(directory, t.source->path);
+  if (!path.ok())
+    return std::move(path).status().note(fmt::format("wanted by {}", t.name));
+  StatusOr<File> file = File::openRead(*path);
+  if (!file.ok())
+    return std::move(file).status().note(fmt::format("wanted by {}", t.name));
+  int64_t bytes = t.total * byteSize(t.source->stored);
+  if (t.source->offset < 0 || bytes < 0 || t.source->offset > file->size() - bytes)
+    return Status::error(fmt::format("{}: wants {} bytes at {}, the file has {} bytes", t.name,
+                                     bytes, t.source->offset, file->size()))
+        .at(*path);
+  return {};
+}
+
+Status checkSources(const Schedule &s) {
+  Status all;
+  for (const BucketInfo &b : s.buckets)
+    for (const SegmentInfo &g : b.segments) {
+      int64_t total = Type(b.dtype, g.shape).elems();
+      all.merge(checkSource({g.param, &g.source, total, b.dtype}, s.directory));
+    }
+  for (const InitInfo &i : s.inits) {
+    const Buffer &b = s.persistent[static_cast<size_t>(i.buffer)];
+    all.merge(checkSource({b.name, &i.source, b.type.elems(), b.type.dtype}, s.directory));
+  }
+  return all;
+}
+
+} // namespace ds
