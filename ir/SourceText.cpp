@@ -53,7 +53,7 @@ StatusOr<Type> parseType(Lexer &lex) {
   t.dtype = *dtype;
   pos = lex.peek().pos;
   TRY_ASSIGN(t.dims, parseInts(lex));
-  if (t.dims.size() > kMaxRank)
+  if (t.rank() > kMaxRank)
     return lex.error(pos, "a type has at most " + std::to_string(kMaxRank) + " dimensions, found " +
                               std::to_string(t.dims.size()));
   if (!checkedProduct(t.dims, byteSize(t.dtype)))
@@ -84,7 +84,8 @@ static StatusOr<AttrValue> parseAttrValue(Lexer &lex, char kind) {
       return AttrValue(true);
     if (lex.accept("false"))
       return AttrValue(false);
-    return lex.errorHere("expected 'true' or 'false', found '" + std::string(lex.peek().text) + "'");
+    return lex.errorHere("expected 'true' or 'false', found '" + std::string(lex.peek().text) +
+                         "'");
   case 'i': {
     TRY(lex.expect("="));
     TRY_ASSIGN(int64_t v, lex.integer());
@@ -120,8 +121,8 @@ StatusOr<Attrs> parseAttrs(Lexer &lex, const std::vector<AttrSpec> &specs,
     first = false;
     size_t pos = lex.peek().pos;
     TRY_ASSIGN(std::string name, lex.name());
-    auto spec = std::find_if(specs.begin(), specs.end(),
-                             [&](const AttrSpec &s) { return s.name == name; });
+    auto spec =
+        std::find_if(specs.begin(), specs.end(), [&](const AttrSpec &s) { return s.name == name; });
     if (spec == specs.end()) {
       std::vector<std::string> known;
       for (const AttrSpec &s : specs)

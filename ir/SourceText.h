@@ -17,7 +17,6 @@ namespace ds {
 
 /// No tensor, offset or file position may be larger: sums of two such numbers still fit an int64_t.
 inline constexpr int64_t kMaxBytes = int64_t{1} << 60;
-inline constexpr size_t kMaxRank = 16;
 
 /// The product of dims times `unit`, or nullopt if a dimension is negative or the product > kMaxBytes.
 std::optional<int64_t> checkedProduct(const std::vector<int64_t> &dims, int64_t unit = 1);
