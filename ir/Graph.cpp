@@ -104,6 +104,17 @@ Value *Module::addInput(Program &p, std::string n, Type type) {
   return v;
 }
 
+void Module::eraseInput(Program &p, Value *input) {
+  assert(input->users.empty() && "the input is still used");
+  p.names.erase(input->name);
+  llvm::erase_value(p.inputs, input);
+}
+
+void Module::moveProgramToEnd(Program *p) {
+  std::erase(programOrder, p);
+  programOrder.push_back(p);
+}
+
 Op *Module::createOp(Program &p, OpKind k, llvm::ArrayRef<Value *> operands,
                      llvm::ArrayRef<std::string> resultNames, llvm::ArrayRef<Type> resultTypes,
                      llvm::ArrayRef<Symbol *> bound, Attrs attrs, Phase phase, Origin origin) {

@@ -145,7 +145,11 @@ public:
   void eraseSymbol(Symbol *s);
   Program *addProgram(std::string name);
   void eraseProgram(Program *p);
+  /// Programs keep their order; the last one runs last (@update).
+  void moveProgramToEnd(Program *p);
   Value *addInput(Program &p, std::string name, Type type);
+  /// The input must have no users.
+  void eraseInput(Program &p, Value *input);
 
   /// An unlinked op with fresh results; users of operands are updated. Prefer GraphBuilder.h.
   Op *createOp(Program &p, OpKind k, llvm::ArrayRef<Value *> operands,

@@ -13,6 +13,10 @@ namespace ds {
 #include "passes/Passes.def"
 #undef PASS
 
+/// True if gradients are reduced once per window (stages 0 and 1 under accumulation, or --reduce boundary)
+/// and not in every micro-batch.
+bool reducesAtBoundary(const PlanConfig &c);
+
 /// Lowers a module with programs to an unplaced schedule: streams, labels, waits, aliases; every buffer
 /// has bytes and an interval but no offset.
 StatusOr<Schedule> emitSchedule(const Module &m, const PlanConfig &c);

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// attach-optimizer: keeps gradients in accumulators and adds the update program.
+//   return %loss, %l0.grad   ->   accumulate @loss.acc, %loss -> @loss.acc
+//                                 accumulate @l0.acc, %l0.grad -> @l0.acc
+//   program @update: norm of all gradients, clip factor and skip flag, one optimizer op per bucket, then the
+//   schedule's tick and the counters, all predicated by the skip flag.
+// Update k runs at tick max(0, k-2), as DeepSpeed's does: it uses the entry value of @lr and then sets the next.
+#include "ir/GraphBuilder.h"
+#include "passes/Passes.h"
+
+#include <cmath>
+
+namespace ds {
+
+namespace {
+
+class OptimizerAttacher {
+public:
+  OptimizerAttacher(Module &m, const PlanConfig &c)
+      : module(m), config(c), opt(c.optimizer), micro(*m.program("micro")),
+        update(*m.addProgram("update")), b(m, update) {
+    b.phase = Phase::Update;
+    b.origin.pass = "attach-optimizer";
+  }
+
+  Status run() {
+    bool adam = opt.type == "adam" || opt.type == "adamw";
+    if (!adam && opt.type != "sgd")
+      return Status::error("optimizer.type '" + opt.type + "' is not supported; known are adam, adamw, sgd");
+    scalars(adam);
+    accumulate();
+    Value *loss = b.op(OpKind::Copy, {lossAcc}, "loss");
+    Value *bins = b.op(OpKind::SumSquares, gradValues, "grad_bins");
+    Op *clip = b.create(OpKind::ClipFactor, {bins}, {"grad_norm", "clip", "skip"},
+                        {{"max_norm", config.clip}});
+    Value *factor = clip->result(1), *skip = clip->result(2);
+    for (Symbol *bucket : buckets)
+      adam ? addAdam(*bucket, factor, skip) : addSgd(*bucket, factor, skip);
+    tick(adam, skip);
+    update.returns.assign({loss, clip->result(0), factor, skip});
+    return {};
+  }
+
+private:
+  Symbol *scalar(const char *name, DType d, std::vector<int64_t> dims, double v) {
+    Symbol *s = module.addSymbol(SymbolKind::Scalar, module.uniqueSymbolName(name), Type(d, dims));
+    s->source.kind = Source::Kind::Splat;
+    s->source.value = v;
+    return s;
+  }
+
+  // The scheduler's lr at tick 0, which the first update uses.
+  double initialLr() const { return config.scheduler.type.empty() ? opt.lr : config.scheduler.minLr; }
+
+  void scalars(bool adam) {
+    lr = scalar("lr", DType::F64, {1}, initialLr());
+    decay = scalar("decay", DType::F64, {1}, opt.weightDecay);
+    step = scalar("step", DType::I64, {}, 0);
+    if (adam) {
+      b1t = scalar("b1t", DType::F64, {}, 1);
+      b2t = scalar("b2t", DType::F64, {}, 1);
+    }
+  }
+
+  Symbol *persistent(SymbolKind kind, const std::string &name, const Type &like) {
+    return module.addSymbol(kind, module.uniqueSymbolName(name),
+                            Type(accumType(like.dtype), like.dims));
+  }
+
+  void accumulate() {
+    Builder mb(module, micro);
+    mb.origin.pass = "attach-optimizer";
+    mb.phase = Phase::Backward;
+    Value *loss = micro.returns[0];
+    llvm::SmallVector<Value *, 16> grads(micro.returns.begin() + 1, micro.returns.end());
+    micro.returns.clear();
+    lossAcc = persistent(SymbolKind::Accum, "loss.acc", loss->type);
+    mb.create(OpKind::Accumulate, {lossAcc, loss}, {}, {}, {lossAcc});
+    for (Value *g : grads) {
+      Symbol *bucket = module.symbol(llvm::StringRef(g->name).drop_back(sizeof(".grad") - 1));
+      Symbol *acc = persistent(SymbolKind::Accum, bucket->name + ".acc", g->type);
+      auto next = std::next(g->def->getIterator());
+      mb.before = next == micro.ops.end() ? nullptr : &*next;
+      mb.origin.module = g->def->origin.module;
+      mb.create(OpKind::Accumulate, {acc, g}, {}, {}, {acc});
+      buckets.push_back(bucket);
+      gradValues.push_back(acc);
+    }
+  }
+
+  Symbol *state(const Symbol &bucket, const char *suffix) {
+    return persistent(SymbolKind::State, bucket.name + suffix, bucket.type);
+  }
+
+  void addAdam(Symbol &bucket, Value *factor, Value *skip) {
+    Symbol *acc = module.symbol(bucket.name + ".acc");
+    Symbol *m = state(bucket, ".m"), *v = state(bucket, ".v");
+    b.create(OpKind::Adam, {acc, &bucket, m, v, lr, decay, factor, skip, b1t, b2t}, {},
+             {{"b1", opt.beta1},
+              {"b2", opt.beta2},
+              {"eps", opt.eps},
+              {"decoupled", opt.type == "adamw" || opt.adamWMode},
+              {"bias_correction", opt.biasCorrection}},
+             {&bucket, m, v});
+  }
+
+  void addSgd(Symbol &bucket, Value *factor, Value *skip) {
+    Symbol *acc = module.symbol(bucket.name + ".acc");
+    Symbol *m = state(bucket, ".m");
+    b.create(OpKind::Sgd, {acc, &bucket, m, lr, decay, factor, skip}, {},
+             {{"momentum", opt.momentum},
+              {"dampening", opt.dampening},
+              {"nesterov", opt.nesterov}},
+             {&bucket, m});
+  }
+
+  void tick(bool adam, Value *skip) {
+    const SchedulerConfig &s = config.scheduler;
+    if (!s.type.empty())
+      b.create(OpKind::LrSchedule, {lr, step, skip}, {},
+               {{"kind", std::string("warmup")},
+                {"min", s.minLr},
+                {"max", s.maxLr.value_or(opt.lr)},
+                {"warmup", std::max<int64_t>(2, s.warmupSteps)},
+                {"log", s.logWarmup}},
+               {lr});
+    b.create(OpKind::Advance, {step, skip}, {}, {{"add", 1.0}}, {step});
+    if (!adam)
+      return;
+    b.create(OpKind::Advance, {b1t, skip}, {}, {{"mul", opt.beta1}}, {b1t});
+    b.create(OpKind::Advance, {b2t, skip}, {}, {{"mul", opt.beta2}}, {b2t});
+  }
+
+  Module &module;
+  const PlanConfig &config;
+  const OptimizerConfig &opt;
+  Program &micro, &update;
+  Builder b;
+  Symbol *lr = nullptr, *decay = nullptr, *step = nullptr, *b1t = nullptr, *b2t = nullptr;
+  Symbol *lossAcc = nullptr;
+  llvm::SmallVector<Symbol *, 16> buckets;
+  llvm::SmallVector<Value *, 16> gradValues;
+};
+
+} // namespace
+
+Status attachOptimizer(Module &m, const PlanConfig &c) { return OptimizerAttacher(m, c).run(); }
+
+} // namespace ds

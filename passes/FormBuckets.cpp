@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// form-buckets: parameters become segments of flat padded buckets (D4).
+//   matmul %x, @w1        ->   %w1.full = view @l0 at 0 : f32[64,256]; matmul %x, %w1.full
+//   return .., %w1.grad   ->   %l0.grad = pack %w1.grad at 0, %b1.grad at 16384; return .., %l0.grad
+// A bucket holds parameters that share (layer, dtype, trainable, small); a parameter used in several layers
+// has its own. Membership does not depend on the stage. Segments start at multiples of kQuantum, the whole
+// is padded to world x kQuantum. Trainable parameters without a gradient go to buckets that are not updated.
+#include "passes/Layers.h"
+#include "passes/Passes.h"
+
+#include "ir/GraphBuilder.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/SmallPtrSet.h"
+
+#include <algorithm>
+#include <map>
+
+namespace ds {
+
+namespace {
+
+int64_t roundUp(int64_t v, int64_t to) { return (v + to - 1) / to * to; }
+
+struct Member {
+  Symbol *param;
+  Value *grad;  // null: not updated
+  bool small;
+  int firstUse; // position of the first forward use
+};
+
+class BucketFormer {
+public:
+  BucketFormer(Module &m, Program &p, const PlanConfig &c) : module(m), program(p), config(c) {}
+
+  void run() {
+    collect();
+    for (auto &[key, members] : groupsInOrder())
+      splitBySize(key, members);
+  }
+
+private:
+  struct Key {
+    std::string layer;
+    DType dtype;
+    bool trainable, small;
+    std::string tied; // name of a parameter with a bucket of its own
+    auto operator<=>(const Key &) const = default;
+  };
+
+  void collect() {
+    llvm::DenseMap<Op *, int> position;
+    int n = 0;
+    for (Op &op : program.ops)
+      position[&op] = n++;
+    llvm::DenseMap<llvm::StringRef, Value *> grads;
+    for (Value *r : program.returns)
+      grads[r->name] = r;
+    for (Symbol *s : module.symbols()) {
+      if (s->symbolKind != SymbolKind::Param)
+        continue;
+      auto g = grads.find(s->name + ".grad");
+      Member m{s, g == grads.end() ? nullptr : g->second,
+               s->type.elems() <= config.persistenceThreshold, n};
+      for (Op *u : s->users)
+        m.firstUse = std::min(m.firstUse, position.lookup(u));
+      std::vector<std::string> layers = layersUsing(*s);
+      Key key{layers.size() == 1 ? layers[0] : layerOf(*s), s->type.dtype, m.grad != nullptr, m.small,
+              layers.size() > 1 ? s->name : ""};
+      groups[key].push_back(m);
+    }
+  }
+
+  // Buckets in the order in which the forward phase first needs them.
+  std::vector<std::pair<Key, std::vector<Member>>> groupsInOrder() {
+    std::vector<std::pair<Key, std::vector<Member>>> order;
+    for (auto &[key, members] : groups) {
+      std::stable_sort(members.begin(), members.end(),
+                       [](const Member &a, const Member &b) { return a.firstUse < b.firstUse; });
+      order.emplace_back(key, members);
+    }
+    std::stable_sort(order.begin(), order.end(), [](const auto &a, const auto &b) {
+      return a.second.front().firstUse < b.second.front().firstUse;
+    });
+    return order;
+  }
+
+  // The config's bucket sizes are upper bounds in elements; a larger parameter has a bucket alone.
+  void splitBySize(const Key &key, llvm::ArrayRef<Member> members) {
+    int64_t limit = std::max<int64_t>(1, std::min(config.reduceBucketSize, config.allgatherBucketSize));
+    std::vector<Member> part;
+    int64_t used = 0;
+    for (const Member &m : members) {
+      int64_t n = m.param->type.elems();
+      if (!part.empty() && used + n > limit) {
+        makeBucket(key, part);
+        part.clear();
+        used = 0;
+      }
+      part.push_back(m);
+      used += n;
+    }
+    makeBucket(key, part);
+  }
+
+  std::string bucketName(const Key &key) {
+    std::string base = !key.tied.empty() ? key.tied : key.layer;
+    if (base.empty())
+      base = "params";
+    // The layer's name is free for the bucket unless a parameter has it.
+    if (module.symbol(base))
+      base += ".bucket";
+    return module.uniqueSymbolName(base + (key.small ? ".small" : "") +
+                                   (key.trainable ? "" : ".frozen"));
+  }
+
+  void makeBucket(const Key &key, llvm::ArrayRef<Member> members) {
+    int64_t end = 0;
+    std::vector<Segment> segments;
+    for (const Member &m : members) {
+      Symbol *p = m.param;
+      segments.push_back({p->name, end, p->type.dims, 0, p->source, p->exportName});
+      end = roundUp(end + p->type.elems(), kQuantum);
+    }
+    int64_t elems = std::max(roundUp(end, config.world * kQuantum), config.world * kQuantum);
+    Symbol *bucket =
+        module.addSymbol(SymbolKind::Bucket, bucketName(key), Type(key.dtype, {elems}));
+    bucket->segments = segments;
+    bucket->trainable = key.trainable;
+    bucket->resident = key.small;
+    for (size_t i = 0; i < members.size(); ++i)
+      viewAtUses(*bucket, segments[i], members[i].param);
+    if (key.trainable)
+      packGradients(*bucket, members);
+    for (const Member &m : members)
+      module.eraseSymbol(m.param);
+  }
+
+  void viewAtUses(Symbol &bucket, const Segment &s, Symbol *param) {
+    if (param->users.empty())
+      return;
+    Builder b(module, program);
+    b.origin.pass = "form-buckets";
+    llvm::SmallPtrSet<Op *, 8> users(param->users.begin(), param->users.end());
+    for (Op &op : program.ops)
+      if (users.count(&op)) {
+        b.before = &op;
+        b.phase = op.phase;
+        b.origin.module = op.origin.module;
+        break;
+      }
+    Value *view = b.op(OpKind::View, {&bucket}, param->name + ".full",
+                       {{"at", s.at}, {"dims", s.shape}});
+    replaceAllUses(param, view);
+  }
+
+  void packGradients(Symbol &bucket, llvm::ArrayRef<Member> members) {
+    llvm::SmallVector<Value *, 8> grads;
+    std::vector<int64_t> at;
+    for (size_t i = 0; i < members.size(); ++i) {
+      grads.push_back(members[i].grad);
+      at.push_back(bucket.segments[i].at);
+    }
+    // Behind the last of the gradients.
+    llvm::SmallPtrSet<Op *, 8> defs;
+    for (Value *g : grads)
+      defs.insert(g->def);
+    Op *last = nullptr;
+    for (Op &op : program.ops)
+      if (defs.count(&op))
+        last = &op;
+    Builder b(module, program);
+    b.phase = Phase::Backward;
+    b.origin = {last->origin.node, last->origin.module, "form-buckets"};
+    auto next = std::next(last->getIterator());
+    b.before = next == program.ops.end() ? nullptr : &*next;
+    Value *packed = b.op(OpKind::Pack, grads, bucket.name + ".grad",
+                         {{"at", at}, {"elems", bucket.type.dims[0]}});
+    llvm::erase_if(program.returns, [&](Value *v) { return llvm::is_contained(grads, v); });
+    program.returns.push_back(packed);
+  }
+
+  Module &module;
+  Program &program;
+  const PlanConfig &config;
+  std::map<Key, std::vector<Member>> groups;
+};
+
+} // namespace
+
+Status formBuckets(Module &m, const PlanConfig &c) {
+  BucketFormer(m, *m.program("micro"), c).run();
+  return {};
+}
+
+} // namespace ds

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// form-programs: specialises @micro for its place in the accumulation window (D6).
+//   func @micro   ->   program @micro.only, or @micro.first, @micro.mid (from 3 micro-batches on), @micro.last
+// The first program of a window stores into accumulators instead of adding, reduces the window's label count
+// and sets @inv_count. Where gradients are reduced at the boundary, only the last one reduces.
+#include "ir/GraphBuilder.h"
+#include "passes/Passes.h"
+
+namespace ds {
+
+namespace {
+
+class Specialiser {
+public:
+  Specialiser(Module &m, Program &p, bool first, bool last, bool persistInv)
+      : module(m), program(p), isFirst(first), isLast(last), persistInv(persistInv) {}
+
+  void run() {
+    if (!isLast)
+      dropBoundaryReductions();
+    if (isFirst) {
+      storeAccumulators();
+      setInverseCount();
+    } else {
+      dropCount();
+    }
+  }
+
+private:
+  // %sum = accumulate @acc, %g; reduce_scatter %sum -> @red   ->   accumulate @acc, %g -> @acc
+  void dropBoundaryReductions() {
+    llvm::SmallVector<Op *, 16> reductions;
+    for (Op &op : program.ops)
+      if (op.kind == OpKind::ReduceScatter && !op.bound.empty())
+        reductions.push_back(&op);
+    for (Op *reduce : reductions) {
+      Op *sum = reduce->operands[0]->def;
+      module.eraseOp(reduce);
+      auto *acc = static_cast<Symbol *>(sum->operands[0]);
+      Builder b = builderAt(*sum);
+      b.create(OpKind::Accumulate, sum->operands, {}, sum->attrs, {acc});
+      module.eraseOp(sum);
+    }
+  }
+
+  void storeAccumulators() {
+    llvm::SmallVector<Op *, 16> ops;
+    for (Op &op : program.ops)
+      if (op.kind == OpKind::Accumulate && !op.bound.empty())
+        ops.push_back(&op);
+    for (Op *op : ops) {
+      Builder b = builderAt(*op);
+      b.create(OpKind::Accumulate, {op->operands[1]}, {}, {{"first", true}}, op->bound);
+      module.eraseOp(op);
+    }
+  }
+
+  void setInverseCount() {
+    Symbol *inv = module.symbol("inv_count");
+    if (!inv)
+      return;
+    Value *count = countInput();
+    Builder b = builderAt(program.ops.front());
+    b.phase = Phase::Forward;
+    b.origin = {"", "", "form-programs"};
+    Value *n = count;
+    if (count->type.isPartial())
+      n = b.op(OpKind::AllReduce, {count}, "count.all",
+               {{"over", std::string(count->type.axes)}});
+    Value *value = b.op(OpKind::InvCount, {n}, "inv");
+    replaceAllUses(inv, value, &program);
+    if (persistInv)
+      b.create(OpKind::Copy, {value}, {}, {}, {inv});
+  }
+
+  Value *countInput() {
+    for (Value *in : program.inputs)
+      if (in->input.role == InputMeta::Role::Count)
+        return in;
+    return nullptr;
+  }
+
+  void dropCount() {
+    if (Value *count = countInput())
+      module.eraseInput(program, count);
+  }
+
+  Builder builderAt(Op &op) {
+    Builder b(module, program);
+    b.phase = op.phase;
+    b.before = &op;
+    b.origin = op.origin;
+    return b;
+  }
+
+  Module &module;
+  Program &program;
+  bool isFirst, isLast, persistInv;
+};
+
+} // namespace
+
+Status formPrograms(Module &m, const PlanConfig &c) {
+  Program *micro = m.program("micro");
+  struct Form {
+    const char *name;
+    bool first, last;
+  };
+  std::vector<Form> forms;
+  if (c.gradAccum <= 1)
+    forms = {{"micro.only", true, true}};
+  else if (c.gradAccum == 2)
+    forms = {{"micro.first", true, false}, {"micro.last", false, true}};
+  else
+    forms = {{"micro.first", true, false}, {"micro.mid", false, false}, {"micro.last", false, true}};
+  for (const Form &f : forms) {
+    Program *p = cloneProgram(m, *micro, f.name);
+    p->isFunc = false;
+    Specialiser(m, *p, f.first, f.last, forms.size() > 1).run();
+  }
+  m.eraseProgram(micro);
+  if (Symbol *inv = m.symbol("inv_count"); inv && inv->users.empty() && forms.size() == 1)
+    m.eraseSymbol(inv);
+  // @update comes last.
+  m.moveProgramToEnd(m.program("update"));
+  return {};
+}
+
+} // namespace ds

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Gradients of matrix products, layer norm and losses.
+#include "passes/Grad.h"
+
+namespace ds {
+
+// With a weight of rank 2 and a batched other side, the weight's gradient is one product over all rows
+// instead of one per batch element and a sum.
+static bool flattenRows(Value *weight, Value *other, bool otherTransposed) {
+  return weight->type.rank() == 2 && other->type.rank() > 2 && !otherTransposed;
+}
+
+static Value *asRows(GradCtx &c, Value *v, int i) {
+  const std::vector<int64_t> &d = v->type.dims;
+  int64_t rows = 1;
+  for (size_t a = 0; a + 1 < d.size(); ++a)
+    rows *= d[a];
+  return c.make(OpKind::Reshape, {v}, i, {{"dims", std::vector<int64_t>{rows, d.back()}}});
+}
+
+// With y = a' b' (a' and b' after the transposes): da' = dy b'^T, db' = a'^T dy.
+Status gradMatmul(GradCtx &c) {
+  bool ta = c.op.attrs.flag("trans_a"), tb = c.op.attrs.flag("trans_b");
+  Value *a = c.x(0), *b = c.x(1), *dy = c.dy;
+  auto product = [&](Value *l, Value *r, bool tl, bool tr, int i) {
+    return c.make(OpKind::Matmul, {l, r}, i, {{"trans_a", tl}, {"trans_b", tr}});
+  };
+  if (c.wants(0))
+    c.set(0, ta ? product(b, dy, tb, true, 0) : product(dy, b, false, !tb, 0));
+  if (!c.wants(1))
+    return {};
+  if (flattenRows(b, a, ta)) {
+    Value *rowsA = asRows(c, a, 1), *rowsDy = asRows(c, dy, 1);
+    c.set(1, tb ? product(rowsDy, rowsA, true, false, 1) : product(rowsA, rowsDy, true, false, 1));
+  } else {
+    c.set(1, tb ? product(dy, a, true, ta, 1) : product(a, dy, !ta, false, 1));
+  }
+  return {};
+}
+
+Status gradLayerNorm(GradCtx &c) {
+  bool bias = c.op.operands.size() > 2;
+  Op *g = c.b.create(OpKind::LayerNormGrad, {c.dy, c.x(0), c.x(1), c.y(1), c.y(2)},
+                     {c.name(0), c.name(1), bias ? c.name(2) : c.name(1) + ".bias"},
+                     {{"axis", c.op.attrs.i("axis", -1)}});
+  for (int i = 0; i < (bias ? 3 : 2); ++i)
+    if (c.wants(i))
+      c.set(i, g->result(i));
+  return {};
+}
+
+// The loss already holds the window's inverse count; only a loss that is scaled further has dy != 1.
+static Value *scaled(GradCtx &c, Value *g, int i) {
+  if (c.seedIsOne())
+    return g;
+  Value *dy = c.dy;
+  if (dy->type.dtype != g->type.dtype)
+    dy = c.make(OpKind::Cast, {dy}, i, {{"to", std::string(text(g->type.dtype))}});
+  return c.make(OpKind::Mul, {g, dy}, i);
+}
+
+Status gradCrossEntropy(GradCtx &c) {
+  Value *g = c.make(OpKind::CrossEntropyGrad, {c.x(0), c.x(1), c.y(1), c.x(2)}, 0,
+                    {{"ignore_index", c.op.attrs.i("ignore_index", -100)}});
+  c.set(0, scaled(c, g, 0));
+  return {};
+}
+
+Status gradMse(GradCtx &c) {
+  int first = c.wants(0) ? 0 : 1;
+  Value *g = scaled(c, c.make(OpKind::MseGrad, {c.x(0), c.x(1), c.x(2)}, first), first);
+  if (c.wants(0))
+    c.set(0, g);
+  if (c.wants(1))
+    c.set(1, c.make(OpKind::Neg, {g}, 1));
+  return {};
+}
+
+} // namespace ds

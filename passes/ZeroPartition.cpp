@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// zero-partition: sets placements for the ZeRO stage and inserts collectives at their use (D5).
+//   stage 0  all replicated; gradients by reduce_scatter and, in @update, all_gather
+//   stage 1  states sharded; @update works on this rank's slice and gathers the updated parameters
+//   stage 2  the same, with gradients reduced in every micro-batch
+//   stage 3  parameters sharded too: all_gather before their first use in each phase, unless resident
+// With one rank there is no mesh, every value is local, and nothing is inserted.
+// Where gradients are reduced only at the window's boundary, @b.acc is a full `partial` accumulator and
+// @b.red takes the reduced shard; form-programs drops the reduction from all but the last micro-batch.
+#include "passes/Passes.h"
+
+#include "ir/GraphBuilder.h"
+#include "llvm/ADT/DenseMap.h"
+
+namespace ds {
+
+namespace {
+
+class Partitioner {
+public:
+  Partitioner(Module &m, const PlanConfig &c)
+      : module(m), config(c), micro(*m.program("micro")), update(*m.program("update")) {}
+
+  Status run() {
+    module.mesh = {{axis, config.world}};
+    boundary = reducesAtBoundary(config);
+    placeSymbols();
+    if (config.stage == 3)
+      gatherParameters();
+    placeInputs();
+    reduceGradients();
+    TRY(reinferTypes(module, micro));
+    rewriteUpdate();
+    return reinferTypes(module, update);
+  }
+
+private:
+  void placeSymbols() {
+    for (Symbol *s : module.symbols()) {
+      Type &t = s->type;
+      switch (s->symbolKind) {
+      case SymbolKind::Bucket:
+        t = config.stage == 3 && !s->resident ? t.withPlacement(Placement::Shard, axis)
+                                              : t.withPlacement(Placement::Repl);
+        break;
+      case SymbolKind::State:
+        t = config.stage >= 1 ? t.withPlacement(Placement::Shard, axis)
+                              : t.withPlacement(Placement::Repl);
+        break;
+      case SymbolKind::Accum: // the loss too is a contribution until @update sums it
+        t = t.rank() == 0 || boundary ? t.withPlacement(Placement::Partial, axis)
+                                      : t.withPlacement(Placement::Shard, axis);
+        break;
+      case SymbolKind::Param:
+      case SymbolKind::Scalar:
+      case SymbolKind::Const:
+        t = t.withPlacement(Placement::Repl);
+        break;
+      }
+    }
+  }
+
+  void placeInputs() {
+    for (Value *in : micro.inputs)
+      if (in->input.role == InputMeta::Role::Count)
+        in->type = in->type.withPlacement(Placement::Partial, axis);
+  }
+
+  Attrs over() const { return {{"over", std::string(axis)}}; }
+
+  // One gather per phase and run of uses that no other gathered bucket interrupts; its views replace
+  // the views of the bucket in that run.
+  void gatherParameters() {
+    struct Run {
+      Value *full = nullptr;
+      llvm::DenseMap<int64_t, Value *> views; // by offset
+    };
+    llvm::DenseMap<Symbol *, Run> open;
+    Symbol *lastTouched = nullptr;
+    Phase phase = Phase::Forward;
+    llvm::SmallVector<Op *, 32> oldViews;
+    for (Op &op : micro.ops) {
+      if (op.phase != phase) {
+        open.clear();
+        phase = op.phase;
+      }
+      if (op.kind == OpKind::View && isSharded(op.operands[0])) {
+        oldViews.push_back(&op);
+        continue;
+      }
+      for (int i = 0; i < static_cast<int>(op.operands.size()); ++i) {
+        Op *view = op.operands[i]->def;
+        if (!view || view->kind != OpKind::View || !isSharded(view->operands[0]))
+          continue;
+        auto *bucket = static_cast<Symbol *>(view->operands[0]);
+        if (lastTouched != bucket && isTied(*bucket))
+          open.erase(bucket);
+        lastTouched = bucket;
+        op.setOperand(i, gathered(open[bucket].full, open[bucket].views, *bucket, *view, op));
+      }
+    }
+    for (Op *v : oldViews)
+      module.eraseOp(v);
+  }
+
+  // A bucket of one parameter that several layers use: keeping it gathered between them would hold it
+  // through all layers in between.
+  static bool isTied(const Symbol &bucket) { return bucket.segments.size() == 1; }
+
+  static bool isSharded(const Value *v) {
+    return v->isSymbol() && static_cast<const Symbol *>(v)->symbolKind == SymbolKind::Bucket &&
+           v->type.isShard();
+  }
+
+  Value *gathered(Value *&full, llvm::DenseMap<int64_t, Value *> &views, Symbol &bucket, Op &oldView,
+                  Op &user) {
+    Builder b(module, micro);
+    b.phase = user.phase;
+    b.before = &user;
+    b.origin = {user.origin.node, user.origin.module, "zero-partition"};
+    if (!full)
+      full = b.op(OpKind::AllGather, {&bucket}, bucket.name + ".full", over());
+    Value *&view = views[oldView.attrs.i("at")];
+    if (!view)
+      view = b.op(OpKind::View, {full}, oldView.result()->name, oldView.attrs);
+    return view;
+  }
+
+  void reduceGradients() {
+    llvm::SmallVector<Op *, 32> accumulates;
+    for (Op &op : micro.ops)
+      if (op.kind == OpKind::Accumulate && op.bound[0]->type.rank() == 1)
+        accumulates.push_back(&op);
+    for (Op *op : accumulates) {
+      Symbol *acc = op->bound[0];
+      std::string bucket = acc->name.substr(0, acc->name.size() - 4);
+      Builder b(module, micro);
+      b.phase = Phase::Backward;
+      b.before = op;
+      b.origin = {op->origin.node, op->origin.module, "zero-partition"};
+      Type &grad = op->operands[1]->type; // of a pack: this rank's contribution
+      grad = grad.withPlacement(Placement::Partial, axis);
+      if (!boundary) {
+        op->setOperand(1, b.op(OpKind::ReduceScatter, {op->operands[1]}, bucket + ".grad.shard", over()));
+        continue;
+      }
+      // The sum is needed at once, so it has a name; it lies in the accumulator's storage.
+      Op *sum = b.create(OpKind::Accumulate, {acc, op->operands[1]}, {bucket + ".sum"});
+      Symbol *red = module.addSymbol(SymbolKind::Accum, module.uniqueSymbolName(bucket + ".red"),
+                                     acc->type.withPlacement(Placement::Shard, axis));
+      b.create(OpKind::ReduceScatter, {sum->result()}, {}, over(), {red});
+      module.eraseOp(op);
+    }
+  }
+
+  // The reduced gradient of a bucket, a shard.
+  Symbol *reduced(const std::string &bucket) {
+    return module.symbol(bucket + (boundary ? ".red" : ".acc"));
+  }
+
+  void rewriteUpdate() {
+    Builder b(module, update);
+    b.phase = Phase::Update;
+    b.origin.pass = "zero-partition";
+    llvm::SmallVector<Op *, 32> ops;
+    for (Op &op : update.ops)
+      ops.push_back(&op);
+    for (Op *op : ops) {
+      b.before = op;
+      if (op->kind == OpKind::Copy) {
+        Value *loss = op->operands[0]; // @loss.acc: the ranks' contributions
+        sumOverRanks(b, *op, loss);
+      } else if (op->kind == OpKind::SumSquares) {
+        for (int i = 0; i < static_cast<int>(op->operands.size()); ++i)
+          op->setOperand(i, reduced(bucketOfAcc(op->operands[i])));
+        auto next = std::next(op->getIterator());
+        b.before = &*next;
+        std::string name = op->result()->name;
+        module.rename(update, op->result(), update.uniqueName(name + ".local"));
+        op->result()->type = op->result()->type.withPlacement(Placement::Partial, axis);
+        Value *all = b.op(OpKind::AllReduce, {op->result()}, name, over());
+        replaceUsesExcept(op->result(), all, all->def);
+        for (Value *v : all->users.front()->results) // norm, factor and skip
+          v->type = v->type.withPlacement(Placement::Repl);
+      } else if (op->info().trait == Trait::Optimizer) {
+        optimizer(b, *op);
+      }
+    }
+  }
+
+  static std::string bucketOfAcc(const Value *acc) { return acc->name.substr(0, acc->name.size() - 4); }
+
+  static void replaceUsesExcept(Value *from, Value *to, Op *except) {
+    llvm::SmallVector<Op *, 8> users(from->users.begin(), from->users.end());
+    for (Op *u : users)
+      for (int i = 0; u != except && i < static_cast<int>(u->operands.size()); ++i)
+        if (u->operands[i] == from)
+          u->setOperand(i, to);
+  }
+
+  void sumOverRanks(Builder &b, Op &copy, Value *contribution) {
+    std::string name = copy.result()->name;
+    module.rename(update, copy.result(), update.uniqueName(name + ".old"));
+    Value *sum = b.op(OpKind::AllReduce, {contribution}, name, over());
+    replaceAllUses(copy.result(), sum, &update);
+    module.eraseOp(&copy);
+  }
+
+  void optimizer(Builder &b, Op &op) {
+    auto &bucket = *static_cast<Symbol *>(op.operands[1]);
+    Symbol *grad = reduced(bucket.name);
+    op.setOperand(0, grad);
+    if (bucket.type.isShard())
+      return;
+    if (config.stage == 0) {
+      op.setOperand(0, b.op(OpKind::AllGather, {grad}, bucket.name + ".grad", over()));
+      return;
+    }
+    Value *own = b.op(OpKind::Own, {&bucket}, bucket.name + ".own", over());
+    llvm::SmallVector<Value *, 10> operands(op.operands.begin(), op.operands.end());
+    operands[1] = own;
+    Op *updated = b.create(op.kind, operands, {bucket.name + ".new"}, op.attrs,
+                           llvm::ArrayRef<Symbol *>(op.bound).drop_front());
+    b.create(OpKind::AllGather, {updated->result()}, {}, over(), {&bucket});
+    module.eraseOp(&op);
+  }
+
+  static constexpr const char *axis = "dp";
+  Module &module;
+  const PlanConfig &config;
+  Program &micro, &update;
+  bool boundary = false;
+};
+
+} // namespace
+
+bool reducesAtBoundary(const PlanConfig &c) {
+  if (c.gradAccum <= 1 || c.world <= 1)
+    return false;
+  return c.reduce == "boundary" || (c.reduce.empty() && c.stage <= 1);
+}
+
+Status zeroPartition(Module &m, const PlanConfig &c) {
+  if (c.world <= 1)
+    return {};
+  return Partitioner(m, c).run();
+}
+
+} // namespace ds
