@@ -26,6 +26,9 @@ enum class InstrKind : uint8_t {
 #include "ir/Instrs.def"
 #undef INSTR
 };
+std::string_view text(InstrKind k); // mnemonic; empty for a launch, which prints its op's
+Stream streamOf(InstrKind k);
+bool isCollective(InstrKind k);
 
 /// What a buffer is for. The persistent kinds lie in the persistent section (same offsets in every
 /// program, kept between programs); the others belong to one program.
