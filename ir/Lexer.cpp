@@ -236,10 +236,12 @@ StatusOr<std::string> Lexer::string() {
 std::string Lexer::place(size_t pos) const {
   pos = std::min(pos, src.size());
   if (pos < countedTo)
-    countedTo = countedLines = 0;
-  countedLines += std::count(src.begin() + countedTo, src.begin() + pos, '\n');
-  countedTo = pos;
-  size_t lineStart = src.substr(0, pos).rfind('\n') + 1; // npos + 1 is 0
+    countedTo = countedLines = lineStart = 0;
+  for (; countedTo < pos; ++countedTo)
+    if (src[countedTo] == '\n') {
+      ++countedLines;
+      lineStart = countedTo + 1;
+    }
   return path + ":" + std::to_string(countedLines + 1) + ":" + std::to_string(pos - lineStart + 1);
 }
 

@@ -58,7 +58,7 @@ private:
   Token current;
   bool have = false;
   bool newlines = false;
-  mutable size_t countedTo = 0, countedLines = 0; // place() goes on from here
+  mutable size_t countedTo = 0, countedLines = 0, lineStart = 0; // place() goes on from here
 };
 
 /// The source line around a byte offset, indented, and a second line with a caret under it. As a note of a

@@ -80,8 +80,12 @@ static size_t editDistance(std::string_view a, std::string_view b) {
 std::string nearest(std::string_view word, const std::vector<std::string> &candidates) {
   std::string best;
   size_t bestDistance = std::max<size_t>(2, word.size() / 3) + 1;
+  if (word.size() > 256) // the distance costs the product of the lengths
+    return best;
   for (const std::string &c : candidates)
-    if (size_t d = editDistance(word, c); d < bestDistance) {
+    if (c.size() > word.size() + bestDistance)
+      continue;
+    else if (size_t d = editDistance(word, c); d < bestDistance) {
       bestDistance = d;
       best = c;
     }
