@@ -4,9 +4,12 @@
 // Every field's key, default and meaning stands in Config.def; docs/config.md is generated from it.
 #pragma once
 
+#include "ir/Ops.h"
 #include "ir/Status.h"
+#include "ir/Type.h"
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -60,6 +63,9 @@ struct PlanConfig {
   std::vector<std::string> assumptions;      // one line each, shown at the top of the summary
   std::vector<std::string> noEffect;         // accepted keys that change nothing here, with the reason
   int64_t stepsPerPrint = 10;
+  /// The target's workspace cap in bytes for a launch with these local types; empty: none (D8).
+  std::function<int64_t(OpKind, const std::vector<Type> &ins, const std::vector<Type> &outs, const Attrs &)>
+      workspaceBytes;
 };
 
 } // namespace ds

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// canonicalize: removes ops that change nothing, merges equal pure ops of one phase, and drops pure ops without
+// users. Runs after import and again after autodiff.
+//   %b = reshape %a : same dims   ->   uses of %b read %a
+//   %c = add %x, %y; %d = add %x, %y   ->   uses of %d read %c
+// Equal ops of different phases stay apart: merging them would hold the forward value until backward.
+#include "ir/Graph.h"
+#include "ir/GraphText.h"
+#include "passes/Passes.h"
+
+#include <map>
+
+namespace ds {
+
+namespace {
+
+bool isIdentity(const Op &op) {
+  const Type &in = op.operands.empty() ? op.result()->type : op.operands[0]->type;
+  switch (op.kind) {
+  case OpKind::Reshape:
+  case OpKind::Broadcast:
+    return in.dims == op.result()->type.dims;
+  case OpKind::Cast:
+    return in.dtype == op.result()->type.dtype;
+  case OpKind::Transpose: {
+    std::vector<int64_t> perm = op.attrs.list("perm");
+    for (size_t i = 0; i < perm.size(); ++i)
+      if (perm[i] != static_cast<int64_t>(i))
+        return false;
+    return true;
+  }
+  case OpKind::Slice:
+    return in.dims == op.result()->type.dims;
+  default:
+    return false;
+  }
+}
+
+// reshape of reshape reads the first operand.
+void shortenReshapes(Op &op) {
+  if (op.kind != OpKind::Reshape)
+    return;
+  Op *inner = op.operands[0]->def;
+  if (inner && inner->kind == OpKind::Reshape)
+    op.setOperand(0, inner->operands[0]);
+}
+
+std::string keyOf(const Op &op) {
+  std::string key = std::string(op.info().text) + "|" + std::to_string(static_cast<int>(op.phase));
+  for (Value *v : op.operands)
+    key += (v->isSymbol() ? "|@" : "|%") + v->name;
+  for (const auto &[name, value] : op.attrs)
+    key += "|" + name + "=" + attrText(value);
+  return key;
+}
+
+void mergeEqual(Module &m, Program &p) {
+  std::map<std::string, Op *> seen;
+  for (auto it = p.ops.begin(); it != p.ops.end();) {
+    Op &op = *it++;
+    if (!op.info().isPure() || !op.bound.empty())
+      continue;
+    shortenReshapes(op);
+    bool returned = llvm::any_of(op.results, [&](Value *r) { return llvm::is_contained(p.returns, r); });
+    if (isIdentity(op) && !returned) {
+      replaceAllUses(op.result(), op.operands[0], &p);
+      m.eraseOp(&op);
+      continue;
+    }
+    auto [found, isNew] = seen.try_emplace(keyOf(op), &op);
+    if (isNew || returned)
+      continue;
+    for (size_t r = 0; r < op.results.size(); ++r)
+      replaceAllUses(op.results[r], found->second->results[r], &p);
+    m.eraseOp(&op);
+  }
+}
+
+void dropDead(Module &m, Program &p) {
+  for (auto it = p.ops.end(); it != p.ops.begin();) {
+    Op &op = *--it;
+    bool used = !op.bound.empty() || !op.info().isPure();
+    for (Value *r : op.results)
+      used |= !r->users.empty() || llvm::is_contained(p.returns, r);
+    if (used)
+      continue;
+    ++it;
+    m.eraseOp(&op);
+  }
+}
+
+} // namespace
+
+Status canonicalize(Module &m, const PlanConfig &) {
+  for (Program *p : m.programs()) {
+    mergeEqual(m, *p);
+    dropDead(m, *p);
+  }
+  return {};
+}
+
+} // namespace ds

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Shared by the steps between graph and schedule: storage of values, waits, offsets.
+#pragma once
+
+#include "ir/Graph.h"
+#include "ir/Schedule.h"
+#include "passes/Passes.h"
+
+#include "llvm/ADT/DenseMap.h"
+
+#include <array>
+
+namespace ds {
+
+/// Where a value lives: bytes of a buffer, in the numbering of SchedProgram, with the local type.
+struct Place {
+  int buffer = -1;
+  int64_t offset = 0; // bytes
+  Type type;
+  bool own = false; // this rank's slice
+};
+
+/// The type on one rank: a shard's dims become this rank's slice.
+Type localType(const Type &t, const Module &m);
+
+/// assign-aliases: gives every value of a program a place. Views share their operand's; bound and tied results
+/// lie in the storage they update; a gradient that a pack lays into a bucket is computed there;
+/// everything else gets a buffer of its own, appended to p.own.
+class Storage {
+public:
+  Storage(const Module &m, const Schedule &s, SchedProgram &p) : module(m), schedule(s), out(p) {}
+
+  Status assign(Program &p);
+  const Place &of(const Value *v) const { return places.find(v)->second; }
+
+private:
+  void placePackOperands(Program &p);
+  Status placeResults(Op &op);
+  Place viewOf(Op &op) const;
+  Place newTemp(const Value *v);
+
+  const Module &module;
+  const Schedule &schedule;
+  SchedProgram &out;
+  llvm::DenseMap<const Value *, Place> places;
+};
+
+/// Sets Instr::waits from the bytes that instructions touch: an instruction waits for the last conflicting one
+/// on each other stream, unless that is already ordered before it. With overlap off, collectives and compute
+/// wait for each other as listed. Returns for each instruction, per stream, the last instruction
+/// that is ordered before or equal to it, or -1.
+std::vector<std::array<int, kStreams>> computeWaits(const Schedule &s, SchedProgram &p, bool overlap);
+
+/// Sets first and last of the program's own buffers (list order), with every end moved to the first compute
+/// instruction that is already ordered after the last access (D8).
+void computeIntervals(const Schedule &s, SchedProgram &p,
+                      const std::vector<std::array<int, kStreams>> &orderedBefore);
+
+/// Offsets for intervals [first, last] of `bytes`, multiples of align from 0. Returns the height used.
+struct PackItem {
+  int first, last;
+  int64_t bytes;
+  int64_t offset = 0;
+};
+int64_t packIntervals(std::vector<PackItem> &items, int64_t align);
+/// The maximum over time of live bytes, each rounded up to align: no packing is lower.
+int64_t maxLoad(const std::vector<PackItem> &items, int64_t align);
+
+} // namespace ds

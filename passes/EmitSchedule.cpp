@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Graph to schedule: tables, then one instruction per op that is not a view, in program order. Streams follow
+// from the instruction's kind (Instrs.def); waits and intervals from the bytes that instructions touch.
+#include "passes/Emit.h"
+#include "passes/PassManager.h"
+
+#include <map>
+#include <set>
+
+namespace ds {
+
+namespace {
+
+BufferKind bufferKind(SymbolKind k) {
+  switch (k) {
+  case SymbolKind::Param:
+  case SymbolKind::Bucket:
+    return BufferKind::Param;
+  case SymbolKind::State:
+    return BufferKind::State;
+  case SymbolKind::Accum:
+    return BufferKind::Accum;
+  case SymbolKind::Scalar:
+    return BufferKind::Scalar;
+  case SymbolKind::Const:
+    return BufferKind::Const;
+  }
+  return BufferKind::Const;
+}
+
+class Emitter {
+public:
+  Emitter(const Module &m, const PlanConfig &c) : module(m), config(c) {}
+
+  StatusOr<Schedule> run() {
+    out.name = module.name;
+    out.directory = module.directory;
+    out.mesh = module.mesh;
+    out.step = {config.microBatch, config.gradAccum, config.stage};
+    symbols();
+    inputs();
+    for (Program *p : module.programs())
+      TRY(program(*p));
+    return std::move(out);
+  }
+
+private:
+  void persistent(const std::string &name, BufferKind kind, const Type &t) {
+    Buffer b;
+    b.name = name;
+    b.kind = kind;
+    b.type = t;
+    b.bytes = t.bytes();
+    out.persistent.push_back(b);
+  }
+
+  void symbols() {
+    for (Symbol *s : module.symbols()) {
+      if (s->users.empty() && s->symbolKind == SymbolKind::Const)
+        continue;
+      int index = static_cast<int>(out.persistent.size());
+      persistent(s->name, bufferKind(s->symbolKind), localType(s->type, module));
+      if (s->symbolKind == SymbolKind::Scalar || s->symbolKind == SymbolKind::Const)
+        out.inits.push_back({index, s->source});
+      if (s->symbolKind != SymbolKind::Bucket)
+        continue;
+      BucketInfo b;
+      b.name = s->name;
+      b.elems = s->type.dims[0];
+      b.dtype = s->type.dtype;
+      b.sharded = s->type.isShard();
+      b.trainable = s->trainable;
+      for (const Segment &g : s->segments)
+        b.segments.push_back({g.param, g.at, g.shape, g.group, g.source, g.exportName});
+      out.buckets.push_back(std::move(b));
+    }
+  }
+
+  void inputs() {
+    std::set<std::string> seen;
+    for (Program *p : module.programs())
+      for (Value *in : p->inputs)
+        if (seen.insert(in->name).second) {
+          persistent(in->name, BufferKind::Input, in->type);
+          out.inputs.push_back({in->name, in->input});
+        }
+  }
+
+  int origin(const Origin &o) {
+    if (o.node.empty() && o.module.empty() && o.pass.empty())
+      return -1;
+    auto [it, isNew] = origins.try_emplace(std::tuple(o.node, o.module, o.pass),
+                                           static_cast<int>(out.origins.size()));
+    if (isNew)
+      out.origins.push_back({o.node, o.module, o.pass});
+    return it->second;
+  }
+
+  Status program(Program &p) {
+    prog = {};
+    prog.name = p.name;
+    Storage storage(module, out, prog);
+    TRY(storage.assign(p));
+    uniqueNames();
+    viewIndex.clear();
+    for (Value *in : p.inputs)
+      feed(*in, storage);
+    for (Op &op : p.ops)
+      if (!op.info().isView())
+        instruction(op, storage);
+    for (Value *r : p.returns) {
+      prog.returns.push_back(ref(storage.of(r), r->name));
+      prog.returnNames.push_back(r->name);
+    }
+    out.programs.push_back(std::move(prog));
+    return {};
+  }
+
+  // A temporary must not share a name with a persistent buffer.
+  void uniqueNames() {
+    names.clear();
+    for (const Buffer &b : out.persistent)
+      names.insert(b.name);
+    for (Buffer &b : prog.own)
+      b.name = unique(b.name);
+  }
+
+  std::string unique(const std::string &base) {
+    std::string name = base;
+    for (int n = 2; !names.insert(name).second; ++n)
+      name = base + "." + std::to_string(n);
+    return name;
+  }
+
+  PlaceRef ref(const Place &p, const std::string &name) {
+    const Buffer &b = bufferAt(out, prog, p.buffer);
+    if (p.offset == 0 && !p.own && p.type.dims == b.type.dims && p.type.dtype == b.type.dtype)
+      return {false, p.buffer};
+    auto key = std::tuple(p.buffer, p.offset, p.own, p.type.str());
+    auto [it, isNew] = viewIndex.try_emplace(key, static_cast<int>(prog.views.size()));
+    if (isNew) {
+      View v;
+      v.name = unique(name);
+      v.buffer = p.buffer;
+      v.offset = p.offset;
+      v.type = p.type;
+      v.own = p.own;
+      prog.views.push_back(v);
+    }
+    return {true, it->second};
+  }
+
+  std::string label(const std::string &base) {
+    std::string name = base;
+    for (int n = 2; !labels.insert(prog.name + "/" + name).second; ++n)
+      name = base + "." + std::to_string(n);
+    return name;
+  }
+
+  void feed(const Value &in, const Storage &storage) {
+    Instr i;
+    i.stream = Stream::Feed;
+    i.kind = InstrKind::Feed;
+    i.outs.push_back(ref(storage.of(&in), in.name));
+    i.label = label("feed." + in.name);
+    prog.instrs.push_back(std::move(i));
+  }
+
+  void instruction(Op &op, const Storage &storage) {
+    Instr i;
+    i.op = op.kind;
+    i.attrs = op.attrs;
+    i.origin = origin(op.origin);
+    for (Value *v : op.operands)
+      i.ins.push_back(ref(storage.of(v), v->name));
+    for (int r = 0; r < static_cast<int>(op.results.size()); ++r) {
+      Value *v = op.results[r];
+      i.outs.push_back(ref(storage.of(v), r < op.numNamed() ? v->name : op.boundTo(r)->name));
+    }
+    i.named = op.numNamed();
+    std::string base(op.info().text);
+    if (i.named > 0)
+      base = op.result()->name;
+    else if (!op.bound.empty())
+      base += "." + op.bound[0]->name;
+    i.label = label(base);
+    collective(op, i);
+    i.stream = streamOf(i.kind);
+    workspace(op, i);
+    prog.instrs.push_back(std::move(i));
+  }
+
+  void collective(Op &op, Instr &i) {
+    switch (op.kind) {
+    case OpKind::AllGather:
+      i.kind = InstrKind::AllGather;
+      i.elems = op.result()->type.elems();
+      break;
+    case OpKind::ReduceScatter:
+      i.kind = InstrKind::ReduceScatter;
+      i.elems = op.operands[0]->type.elems();
+      break;
+    case OpKind::AllReduce:
+      i.kind = InstrKind::AllReduce;
+      i.elems = op.operands[0]->type.elems();
+      break;
+    default:
+      break;
+    }
+  }
+
+  void workspace(Op &op, Instr &i) {
+    if (i.kind != InstrKind::Launch || !config.workspaceBytes)
+      return;
+    std::vector<Type> ins, outs;
+    for (Value *v : op.operands)
+      ins.push_back(localType(v->type, module));
+    for (Value *v : op.results)
+      outs.push_back(localType(v->type, module));
+    int64_t bytes = config.workspaceBytes(op.kind, ins, outs, op.attrs);
+    if (bytes <= 0)
+      return;
+    Buffer b;
+    b.name = unique(i.label + ".ws");
+    b.kind = BufferKind::Work;
+    b.type = Type(DType::U8, {bytes});
+    b.bytes = bytes;
+    i.work = static_cast<int>(out.persistent.size() + prog.own.size());
+    prog.own.push_back(b);
+  }
+
+  const Module &module;
+  const PlanConfig &config;
+  Schedule out;
+  SchedProgram prog;
+  std::map<std::tuple<std::string, std::string, std::string>, int> origins;
+  std::map<std::tuple<int, int64_t, bool, std::string>, int> viewIndex;
+  std::set<std::string> names, labels;
+};
+
+} // namespace
+
+StatusOr<Schedule> emitSchedule(const Module &m, const PlanConfig &c) { return Emitter(m, c).run(); }
+
+StatusOr<Schedule> planSchedule(Module &m, const PlanConfig &c) {
+  TRY(runPasses(m, c, defaultPipeline(), {}));
+  TRY_ASSIGN(Schedule s, emitSchedule(m, c));
+  TRY(planMemory(s, c));
+  TRY(verifySchedule(s));
+  return s;
+}
+
+} // namespace ds

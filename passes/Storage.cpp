@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Emit.h"
+
+#include "llvm/ADT/SmallPtrSet.h"
+
+namespace ds {
+
+Type localType(const Type &t, const Module &m) {
+  if (!t.isShard())
+    return t;
+  Type local = t;
+  local.dims[0] /= m.axisSize(t.axes);
+  return local;
+}
+
+Place Storage::newTemp(const Value *v) {
+  Type t = localType(v->type, module);
+  Buffer b;
+  b.name = v->name;
+  b.kind = BufferKind::Temp;
+  b.type = t;
+  b.bytes = t.bytes();
+  out.own.push_back(b);
+  return {static_cast<int>(schedule.persistent.size() + out.own.size()) - 1, 0, t, false};
+}
+
+// The value whose storage v shares through reshapes.
+static Value *throughReshapes(Value *v) {
+  while (v->def && v->def->kind == OpKind::Reshape)
+    v = v->def->operands[0];
+  return v;
+}
+
+// A gradient can be computed in its bucket if it is a launch's own fresh result and only one pack takes it.
+void Storage::placePackOperands(Program &p) {
+  for (Op &op : p.ops) {
+    if (op.kind != OpKind::Pack)
+      continue;
+    Place bucket = newTemp(op.result());
+    places[op.result()] = bucket;
+    std::vector<int64_t> at = op.attrs.list("at");
+    for (size_t i = 0; i < op.operands.size(); ++i) {
+      Value *root = throughReshapes(op.operands[i]);
+      bool fresh = root->def && !root->def->info().isView() && root->def->kind != OpKind::Pack &&
+                   !root->def->info().isCollective() && !root->def->boundTo(root->index) &&
+                   tiedOperand(root->def->kind, root->index, root->def->operands.size()) < 0;
+      if (!fresh || places.count(root))
+        continue;
+      int64_t offset = at[i] * byteSize(root->type.dtype);
+      places[root] = {bucket.buffer, offset, root->type, false};
+    }
+  }
+}
+
+Place Storage::viewOf(Op &op) const {
+  Place place = of(op.operands[0]);
+  if (op.kind == OpKind::View)
+    place.offset += op.attrs.i("at") * byteSize(op.result()->type.dtype);
+  if (op.kind == OpKind::Own)
+    place.own = true;
+  place.type = localType(op.result()->type, module);
+  return place;
+}
+
+Status Storage::placeResults(Op &op) {
+  if (op.info().isView()) {
+    places[op.result()] = viewOf(op);
+    return {};
+  }
+  for (int i = 0; i < static_cast<int>(op.results.size()); ++i) {
+    Value *r = op.results[i];
+    int tied = tiedOperand(op.kind, i, static_cast<int>(op.operands.size()));
+    if (Symbol *s = op.boundTo(i))
+      places[r] = of(s);
+    else if (tied >= 0)
+      places[r] = of(op.operands[tied]);
+    else if (!places.count(r))
+      places[r] = newTemp(r);
+  }
+  return {};
+}
+
+// Reads of a symbol see its entry value, so none may come after the op that overwrites it.
+static Status checkEntryReads(Program &p) {
+  llvm::SmallPtrSet<const Value *, 16> overwritten;
+  llvm::DenseMap<const Value *, const Value *> root; // views of symbols
+  for (Op &op : p.ops) {
+    for (Value *v : op.operands) {
+      const Value *s = v->isSymbol() ? v : root.lookup(v);
+      if (s && overwritten.count(s))
+        return Status::internal("assign-aliases: " + std::string(op.info().text) + " reads the entry value of @" +
+                                s->name + " after it was overwritten in @" + p.name);
+    }
+    if (op.info().isView()) {
+      Value *v = op.operands[0];
+      if (const Value *s = v->isSymbol() ? v : root.lookup(v))
+        root[op.result()] = s;
+    }
+    for (Symbol *s : op.bound)
+      overwritten.insert(s);
+    for (int i = 0; i < op.numNamed(); ++i) {
+      int tied = tiedOperand(op.kind, i, static_cast<int>(op.operands.size()));
+      if (tied < 0)
+        continue;
+      Value *v = op.operands[tied];
+      if (const Value *s = v->isSymbol() ? v : root.lookup(v))
+        overwritten.insert(s);
+    }
+  }
+  return {};
+}
+
+Status Storage::assign(Program &p) {
+  TRY(checkEntryReads(p));
+  for (Symbol *s : module.symbols())
+    if (int i = schedule.findPersistent(s->name); i >= 0)
+      places[s] = {i, 0, localType(s->type, module), false};
+  for (Value *in : p.inputs)
+    places[in] = {schedule.findPersistent(in->name), 0, in->type, false};
+  placePackOperands(p);
+  for (Op &op : p.ops)
+    TRY(placeResults(op));
+  return {};
+}
+
+} // namespace ds

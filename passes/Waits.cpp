@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// assign-streams: waits from conflicts over bytes, and lifetimes. Bytes are split at every boundary of every
+// access, so that one cell of state per piece is enough: the last write and read on each stream.
+#include "passes/Emit.h"
+
+#include <algorithm>
+#include <array>
+
+namespace ds {
+
+namespace {
+
+struct Access {
+  int64_t begin, end;
+  bool write;
+};
+
+using Clock = std::array<int, kStreams>;
+
+// The bytes an instruction touches. An own slice counts as the whole buffer: it differs by rank.
+void addAccess(const Schedule &s, const SchedProgram &p, PlaceRef r, bool write,
+               std::vector<Access> &out) {
+  PlaceInfo i = resolve(s, p, r);
+  if (i.bytes == 0)
+    return;
+  bool own = r.isView && p.views[r.index].own;
+  if (own)
+    out.push_back({i.buffer->offset, i.buffer->offset + i.buffer->bytes, write});
+  else
+    out.push_back({i.begin, i.begin + i.bytes, write});
+}
+
+std::vector<Access> accesses(const Schedule &s, const SchedProgram &p, const Instr &i) {
+  std::vector<Access> a;
+  for (PlaceRef r : i.ins)
+    addAccess(s, p, r, false, a);
+  for (PlaceRef r : i.outs)
+    addAccess(s, p, r, true, a);
+  if (i.work >= 0)
+    addAccess(s, p, {false, i.work}, true, a);
+  return a;
+}
+
+struct Cell {
+  Clock write{-1, -1, -1}, read{-1, -1, -1};
+};
+
+} // namespace
+
+std::vector<Clock> computeWaits(const Schedule &s, SchedProgram &p, bool overlap) {
+  size_t n = p.instrs.size();
+  std::vector<std::vector<Access>> touched(n);
+  std::vector<int64_t> cuts;
+  for (size_t k = 0; k < n; ++k) {
+    touched[k] = accesses(s, p, p.instrs[k]);
+    for (const Access &a : touched[k]) {
+      cuts.push_back(a.begin);
+      cuts.push_back(a.end);
+    }
+  }
+  std::sort(cuts.begin(), cuts.end());
+  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+  std::vector<Cell> cells(cuts.size());
+  auto cellAt = [&](int64_t byte) {
+    return std::lower_bound(cuts.begin(), cuts.end(), byte) - cuts.begin();
+  };
+
+  std::vector<Clock> before(n);
+  Clock lastOf{-1, -1, -1}; // latest instruction so far on each stream
+  for (size_t k = 0; k < n; ++k) {
+    Instr &instr = p.instrs[k];
+    int own = static_cast<int>(instr.stream);
+    Clock need{-1, -1, -1};
+    for (const Access &a : touched[k])
+      for (auto c = cellAt(a.begin), e = cellAt(a.end); c < e; ++c)
+        for (int t = 0; t < kStreams; ++t) {
+          need[t] = std::max(need[t], cells[c].write[t]);
+          if (a.write)
+            need[t] = std::max(need[t], cells[c].read[t]);
+        }
+    if (!overlap && instr.stream != Stream::Feed) {
+      int other = instr.stream == Stream::Comm ? static_cast<int>(Stream::Compute)
+                                               : static_cast<int>(Stream::Comm);
+      need[other] = std::max(need[other], lastOf[other]);
+    }
+    Clock clock = lastOf[own] >= 0 ? before[lastOf[own]] : Clock{-1, -1, -1};
+    instr.waits.clear();
+    // Latest first: it may order the others too.
+    std::array<int, kStreams> order{0, 1, 2};
+    std::sort(order.begin(), order.end(), [&](int a, int b) { return need[a] > need[b]; });
+    for (int t : order)
+      if (t != own && need[t] > clock[t]) {
+        instr.waits.push_back(need[t]);
+        for (int u = 0; u < kStreams; ++u)
+          clock[u] = std::max(clock[u], before[need[t]][u]);
+      }
+    std::sort(instr.waits.begin(), instr.waits.end());
+    clock[own] = static_cast<int>(k);
+    before[k] = clock;
+    lastOf[own] = static_cast<int>(k);
+    for (const Access &a : touched[k])
+      for (auto c = cellAt(a.begin), e = cellAt(a.end); c < e; ++c)
+        (a.write ? cells[c].write : cells[c].read)[own] = static_cast<int>(k);
+  }
+  return before;
+}
+
+void computeIntervals(const Schedule &s, SchedProgram &p, const std::vector<Clock> &before) {
+  int n = static_cast<int>(p.instrs.size());
+  int base = static_cast<int>(s.persistent.size());
+  // firstAfter[t][k]: the first compute instruction that is ordered after instruction k of stream t.
+  std::vector<int> firstAfter(n, n - 1);
+  for (int t = 0; t < kStreams; ++t) {
+    int done = -1;
+    for (int c = 0; c < n; ++c) {
+      if (p.instrs[c].stream != Stream::Compute)
+        continue;
+      for (int k = done + 1; k <= before[c][t]; ++k)
+        if (static_cast<int>(p.instrs[k].stream) == t)
+          firstAfter[k] = c;
+      done = std::max(done, before[c][t]);
+    }
+  }
+  for (Buffer &b : p.own)
+    b.first = n, b.last = -1;
+  auto touch = [&](int buffer, int k) {
+    if (buffer < base)
+      return;
+    Buffer &b = p.own[buffer - base];
+    b.first = std::min(b.first, k);
+    b.last = std::max({b.last, k, p.instrs[k].stream == Stream::Compute ? k : firstAfter[k]});
+  };
+  for (int k = 0; k < n; ++k) {
+    const Instr &i = p.instrs[k];
+    for (const auto *list : {&i.ins, &i.outs})
+      for (PlaceRef r : *list)
+        touch(r.isView ? p.views[r.index].buffer : r.index, k);
+    if (i.work >= 0)
+      touch(i.work, k);
+  }
+  for (PlaceRef r : p.returns)
+    touch(r.isView ? p.views[r.index].buffer : r.index, n - 1);
+}
+
+} // namespace ds
