@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Declarations of the run functions in the REF rows of Kernels.def. All take any strides, need no state and
+// no workspace, and use one thread. The loader has checked operand types against the op's shape rule.
+#pragma once
+
+#include "kernels/Kernel.h"
+
+namespace ds::ref {
+
+#define REF(op, dtypes, run) const char *run(const DsLaunch *l, void *state);
+#include "kernels/Kernels.def"
+
+} // namespace ds::ref

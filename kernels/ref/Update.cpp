@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The update program's kernels: norm and clip factor, optimizers, and the scalars that advance. Under skip,
+// in-place results keep their bits. Shards are contiguous; padding, which is in no run, is not touched.
+#include "ir/Bins.h"
+#include "ir/Type.h"
+#include "kernels/OptimizerMath.h"
+#include "kernels/ref/Kernels.h"
+#include "kernels/ref/Loops.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace ds::ref {
+
+// f(begin, end, group) for the runs of operand i; without runs, the operand is one run of group 0.
+template <typename F> static void forEachRun(const DsLaunch &l, int32_t i, F f) {
+  if (!l.runs || !l.runs[i]) {
+    f(int64_t(0), elems(l.ins[i]), int32_t(0));
+    return;
+  }
+  for (int32_t k = 0; k < l.numRuns[i]; ++k)
+    f(l.runs[i][k].begin, l.runs[i][k].end, l.runs[i][k].group);
+}
+
+static bool scalarFlag(const DsTensor &t) { return *static_cast<const uint8_t *>(t.data) != 0; }
+
+// ---- norm -------------------------------------------------------------------------------------------
+
+const char *refSumSquares(const DsLaunch *l, void *) {
+  int64_t *bins = dataOf<int64_t>(l->outs[0]);
+  std::fill(bins, bins + kBinSlots, 0);
+  for (int32_t i = 0; i < l->numIns; ++i) {
+    const DsTensor &x = l->ins[i];
+    if (!isRowMajor(x))
+      return "sum_squares: an operand is not contiguous";
+    const char *error = dispatchArith(x.dtype, [&](auto tag) -> const char * {
+      using T = typename decltype(tag)::Type;
+      forEachRun(*l, i, [&](int64_t begin, int64_t end, int32_t) {
+        for (int64_t at = begin; at < end; at += kQuantum)
+          addToBins(bins, chunkSumSquares(dataOf<T>(x) + at, std::min(kQuantum, end - at)));
+      });
+      return nullptr;
+    });
+    if (error)
+      return error;
+  }
+  return nullptr;
+}
+
+// (bins) -> norm, factor, skip. The factor is torch.nn.utils.clip_grad_norm_'s, at most 1.
+const char *refClipFactor(const DsLaunch *l, void *) {
+  double norm = std::sqrt(binsValue(dataOf<int64_t>(l->ins[0])));
+  double maxNorm = attr(*l, "max_norm").f;
+  double factor = maxNorm > 0 ? std::min(1.0, maxNorm / (norm + 1e-6)) : 1.0;
+  *dataOf<double>(l->outs[0]) = norm;
+  *dataOf<double>(l->outs[1]) = factor;
+  *dataOf<uint8_t>(l->outs[2]) = !std::isfinite(norm);
+  return nullptr;
+}
+
+// ---- scalars ----------------------------------------------------------------------------------------
+
+const char *refInvCount(const DsLaunch *l, void *) {
+  int64_t n = *dataOf<int64_t>(l->ins[0]);
+  *dataOf<double>(l->outs[0]) = n == 0 ? 0.0 : 1.0 / static_cast<double>(n);
+  return nullptr;
+}
+
+// The share of the way from min to max at a tick, as DeepSpeed's WarmupLR and WarmupDecayLR compute it.
+static double warmupShare(const DsLaunch &l, int64_t tick, bool decays) {
+  auto warmup = static_cast<double>(attr(l, "warmup").i), t = static_cast<double>(tick);
+  if (t < warmup)
+    return flag(l, "log") ? (1.0 / std::log(warmup)) * std::log(t + 1) : t / warmup;
+  if (!decays)
+    return 1;
+  auto total = static_cast<double>(attr(l, "total").i);
+  return std::max(0.0, (total - t) / std::max(1.0, total - warmup));
+}
+
+// (lr, step, skip): the rate of the next update. step counts the updates before this one, and the next update
+// runs at that tick (docs/schedule.md).
+const char *refLrSchedule(const DsLaunch *l, void *) {
+  const DsTensor &out = l->outs[0], &in = l->ins[0];
+  int64_t tick = *dataOf<int64_t>(l->ins[1]);
+  const char *kind = attr(*l, "kind").s;
+  bool keep = scalarFlag(l->ins[2]) || std::strcmp(kind, "constant") == 0;
+  double low = attr(*l, "min").f, high = attr(*l, "max").f;
+  double rate =
+      keep ? 0 : low + (high - low) * warmupShare(*l, tick, std::strcmp(kind, "warmup_decay") == 0);
+  walk(loopOf(out, in),
+       [&](int64_t o, int64_t i) { dataOf<double>(out)[o] = keep ? dataOf<double>(in)[i] : rate; });
+  return nullptr;
+}
+
+// (s, skip): s * mul + add.
+const char *refAdvance(const DsLaunch *l, void *) {
+  const DsTensor &out = l->outs[0], &in = l->ins[0];
+  bool skip = scalarFlag(l->ins[1]);
+  double mul = attr(*l, "mul").f, add = attr(*l, "add").f;
+  walk(loopOf(out, in), [&](int64_t o, int64_t i) {
+    if (in.dtype == static_cast<uint8_t>(DType::I64)) {
+      int64_t s = dataOf<int64_t>(in)[i];
+      auto next = static_cast<uint64_t>(s) * static_cast<uint64_t>(static_cast<int64_t>(mul)) +
+                  static_cast<uint64_t>(static_cast<int64_t>(add));
+      dataOf<int64_t>(out)[o] = skip ? s : static_cast<int64_t>(next);
+    } else {
+      double s = dataOf<double>(in)[i];
+      dataOf<double>(out)[o] = skip ? s : s * mul + add;
+    }
+  });
+  return nullptr;
+}
+
+// ---- optimizers -------------------------------------------------------------------------------------
+
+// (g, p, m, lr, decay, clip, skip) -> p, m in place.
+const char *refSgd(const DsLaunch *l, void *) {
+  if (scalarFlag(l->ins[6]))
+    return nullptr;
+  const double *lr = dataOf<double>(l->ins[3]), *decay = dataOf<double>(l->ins[4]);
+  double clip = *dataOf<double>(l->ins[5]), momentum = attr(*l, "momentum").f;
+  bool nesterov = flag(*l, "nesterov");
+  return dispatchArith(l->ins[1].dtype, [&](auto tag) -> const char * {
+    using T = typename decltype(tag)::Type;
+    const T *g = dataOf<T>(l->ins[0]);
+    T *p = dataOf<T>(l->outs[0]), *m = dataOf<T>(l->outs[1]);
+    forEachRun(*l, 1, [&](int64_t begin, int64_t end, int32_t group) {
+      SgdScalars<T> s = sgdScalars<T>(momentum, lr[group], decay[group], clip);
+      for (int64_t i = begin; i < end; ++i)
+        sgdElement(s, nesterov, g[i], p[i], m[i]);
+    });
+    return nullptr;
+  });
+}
+
+// (g, p, m, v, lr, decay, clip, skip, b1t, b2t) -> p, m, v in place.
+const char *refAdam(const DsLaunch *l, void *) {
+  if (scalarFlag(l->ins[7]))
+    return nullptr;
+  AdamConfig config = {attr(*l, "b1").f, attr(*l, "b2").f, attr(*l, "eps").f, flag(*l, "decoupled"),
+                       flag(*l, "bias_correction")};
+  const double *lr = dataOf<double>(l->ins[4]), *decay = dataOf<double>(l->ins[5]);
+  double clip = *dataOf<double>(l->ins[6]), b1t = *dataOf<double>(l->ins[8]),
+         b2t = *dataOf<double>(l->ins[9]);
+  return dispatchArith(l->ins[1].dtype, [&](auto tag) -> const char * {
+    using T = typename decltype(tag)::Type;
+    const T *g = dataOf<T>(l->ins[0]);
+    T *p = dataOf<T>(l->outs[0]), *m = dataOf<T>(l->outs[1]), *v = dataOf<T>(l->outs[2]);
+    forEachRun(*l, 1, [&](int64_t begin, int64_t end, int32_t group) {
+      AdamScalars<T> s = adamScalars<T>(config, lr[group], decay[group], clip, b1t, b2t);
+      for (int64_t i = begin; i < end; ++i)
+        adamElement(s, g[i], p[i], m[i], v[i]);
+    });
+    return nullptr;
+  });
+}
+
+} // namespace ds::ref
