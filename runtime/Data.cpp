@@ -27,6 +27,8 @@ StatusOr<std::vector<DataInput>> dataInputs(const Schedule &s) {
     d.row.assign(type.dims.begin() + 1, type.dims.end());
     d.label = in.meta.role == InputMeta::Role::Label;
     d.bound = in.meta.bound;
+    d.hasIgnore = in.meta.hasIgnore;
+    d.ignore = in.meta.ignoreIndex;
     for (const InputInfo &count : s.inputs)
       if (count.meta.role == InputMeta::Role::Count && count.meta.countOf == in.name &&
           count.meta.hasIgnore) {

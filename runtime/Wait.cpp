@@ -36,6 +36,12 @@ Status Abort::status() const {
   return first.ok() ? Status::internal("the job was stopped without an error") : copyOf(first);
 }
 
+static constexpr const char *kStopped = "stopped, because another rank failed";
+
+Status stoppedByOther() { return Status::error(kStopped); }
+
+bool isStoppedByOther(const Status &s) { return !s.ok() && s.entries()[0].text == kStopped; }
+
 static uint32_t *word(std::atomic<uint32_t> &a) { return reinterpret_cast<uint32_t *>(&a); }
 
 void Counter::add(uint32_t n) {

@@ -27,6 +27,10 @@ private:
   Status first;
 };
 
+/// What a rank says that failed only because another one did; the other's error is the one to show.
+Status stoppedByOther();
+bool isStoppedByOther(const Status &s);
+
 /// A counter of things done. It may wrap: a target must be less than 2^31 ahead.
 class alignas(64) Counter {
 public:

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/Executor.h"
+
+#include "runtime/Convert.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <fmt/format.h>
+
+namespace ds {
+
+static int64_t now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+StatusOr<std::vector<size_t>> updateSequence(const Schedule &s) {
+  std::vector<std::string> names;
+  if (s.step.gradAccum == 1)
+    names.push_back("micro.only");
+  for (int64_t m = 0; s.step.gradAccum > 1 && m < s.step.gradAccum; ++m)
+    names.push_back(m == 0                      ? "micro.first"
+                    : m == s.step.gradAccum - 1 ? "micro.last"
+                                                : "micro.mid");
+  names.push_back("update");
+  std::vector<size_t> out;
+  for (const std::string &name : names) {
+    const SchedProgram *p = s.program(name);
+    if (!p)
+      return Status::error(fmt::format("the schedule has no program {}, which {} micro-batches per "
+                                       "update need",
+                                       name, s.step.gradAccum));
+    out.push_back(static_cast<size_t>(p - s.programs.data()));
+  }
+  return out;
+}
+
+RankExecutor::RankExecutor(const Schedule &s, const LoadedRank &rank,
+                           const std::vector<size_t> &sequence, Comm &comm, Feeder *feeder,
+                           Abort &abort, TraceRing *trace)
+    : schedule(s), rank(rank), sequence(sequence), comm(comm), feeder(feeder), abort(abort),
+      trace(trace), results(rank.valueNames.size()) {}
+
+void RankExecutor::runUpdate(Stream s, int64_t update) {
+  int stream = static_cast<int>(s);
+  clocks[stream] = {};
+  for (size_t position = 0; position < sequence.size(); ++position)
+    if (!runProgram(position, stream, update))
+      return;
+  if (s == Stream::Feed && feeder)
+    feeder->release(rank.rank);
+}
+
+bool RankExecutor::waitFor(int self, int stream, uint32_t count, StreamTimes &clock) {
+  uint32_t target = bases[self].counts[stream] + count;
+  if (done[stream].reached(target))
+    return !abort.raised();
+  int64_t begin = now();
+  bool ok = done[stream].wait(target, abort);
+  if (stream == static_cast<int>(Stream::Comm))
+    clock.commWait += now() - begin;
+  return ok;
+}
+
+bool RankExecutor::runProgram(size_t position, int stream, int64_t update) {
+  const LoadedProgram &p = rank.programs[sequence[position]];
+  StreamTimes &clock = clocks[stream];
+  for (const LoadedInstr &in : p.streams[stream]) {
+    for (int w = 0; w < in.numWaits; ++w)
+      if (!waitFor(stream, in.waits[w].stream, in.waits[w].count, clock))
+        return false;
+    int64_t begin = now(), waited = clock.dataWait;
+    if (const char *message = execute(in, position, clock)) {
+      fail(p, *in.instr, update, message);
+      return false;
+    }
+    int64_t end = now();
+    clock.busy += end - begin - (clock.dataWait - waited);
+    if (trace)
+      trace[stream].add({update, begin, end, static_cast<int32_t>(sequence[position]),
+                         static_cast<int32_t>(in.instr - p.program->instrs.data())});
+    done[stream].add();
+  }
+
+  // Programs join. The compute stream comes last: it reads what the program returns, and its own end then
+  // lets the others go on to the next program, which may reuse those bytes.
+  constexpr int kCompute = static_cast<int>(Stream::Compute);
+  for (int other = 0; other < kStreams; ++other) {
+    auto count = static_cast<uint32_t>(p.streams[other].size());
+    if (stream != kCompute && other != kCompute)
+      continue;
+    if (other != stream && !waitFor(stream, other, count + (other == kCompute), clock))
+      return false;
+  }
+  if (stream == kCompute) {
+    for (const LoadedReturn &r : p.returns)
+      results[r.value] = toDouble(r.dtype, r.data, 0);
+    done[kCompute].add();
+  }
+  for (int s = 0; s < kStreams; ++s)
+    bases[stream].counts[s] += static_cast<uint32_t>(p.streams[s].size()) + (s == kCompute);
+  return !abort.raised();
+}
+
+const char *RankExecutor::execute(const LoadedInstr &in, size_t position, StreamTimes &clock) {
+  if (in.instr->kind == InstrKind::Launch)
+    return in.kernel->run(&in.launch, in.state);
+  if (in.instr->kind != InstrKind::Feed)
+    return comm.run(in.comm) ? nullptr : "stopped, because the job was aborted";
+  if (!feeder)
+    return "no data was given";
+  int64_t begin = now();
+  auto micro = std::min(static_cast<int64_t>(position), schedule.step.gradAccum - 1);
+  const void *src = feeder->data(rank.rank, micro, in.input, abort);
+  clock.dataWait += now() - begin;
+  if (!src) {
+    if (Status s = feeder->error(); !s.ok())
+      abort.raise(std::move(s));
+    return "stopped, because the job was aborted";
+  }
+  std::memcpy(in.dst, src, in.bytes);
+  return nullptr;
+}
+
+void RankExecutor::fail(const LoadedProgram &p, const Instr &in, int64_t update,
+                        const char *message) {
+  if (abort.raised()) // the cause is known; this is a consequence
+    return;
+  std::string_view op = in.kind == InstrKind::Launch ? info(in.op).text : text(in.kind);
+  OriginInfo from;
+  if (in.origin >= 0)
+    from = schedule.origins[static_cast<size_t>(in.origin)];
+  std::string node = from.node.empty() ? "" : " of " + from.node;
+  Status s = Status::error(fmt::format("update {}: {}: {} ({}{}): {}", update + 1, p.program->name,
+                                       in.label, op, node, message))
+                 .at(fmt::format("rank {}", rank.rank));
+  if (!from.pass.empty())
+    s = std::move(s).note(fmt::format("{} was inserted by {}", in.label, from.pass));
+  abort.raise(std::move(s));
+}
+
+} // namespace ds

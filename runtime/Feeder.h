@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The host ring behind the feed stream. One thread reads whole windows (all micro-batches of one update,
+// for every local rank) ahead into two slots per rank; the feed streams copy out of them. Row r of rank p in
+// micro-batch m of a window that starts at sample s is sample s + (m * world + p) * rows + r of the epoch's
+// permutation. A short last window of an epoch is dropped.
+#pragma once
+
+#include "runtime/Arena.h"
+#include "runtime/Data.h"
+#include "runtime/Wait.h"
+
+#include <memory>
+#include <thread>
+
+namespace ds {
+
+struct FeedOptions {
+  uint64_t seed = 0;
+  bool shuffle = true;
+  int64_t firstUpdate = 0; // windows before it are skipped
+};
+
+class Feeder {
+public:
+  /// The schedule must outlive the feeder. Errors: data that does not fit the inputs, fewer samples than
+  /// one window.
+  static StatusOr<std::unique_ptr<Feeder>> create(const Schedule &s,
+                                                  std::unique_ptr<DataSource> data,
+                                                  const FeedOptions &o);
+  ~Feeder(); // stops the thread
+
+  void start(); // the reading thread
+  /// Where input `input` (index into Schedule::inputs) of the current window's micro-batch lies. Waits
+  /// until the window is there; null on abort or a data error, which error() then tells.
+  const void *data(int rank, int64_t micro, int input, const Abort &abort);
+  /// The rank is through with its current window.
+  void release(int rank);
+  Status error() const;
+
+  int64_t updatesPerEpoch() const { return perEpoch; } // 0: endless
+  int64_t droppedSamples() const { return dropped; }   // per epoch
+  int64_t windowSamples() const { return window; }     // over all ranks
+  int64_t slotBytes() const { return slotSize; }       // of one rank's slot
+
+private:
+  Feeder() = default;
+  void readLoop();
+  Status readWindow(int64_t update, int rank, std::byte *slot);
+  void countLabels(std::byte *slot) const;
+
+  struct Input {
+    InputMeta meta;
+    DType dtype = DType::F32;
+    int64_t bytes = 0;      // of one micro-batch
+    int64_t at = 0;         // in a micro-batch's part of the slot; a count's: in the slot
+    int64_t countInput = -1; // Count: index of the input it counts
+    int64_t lastDim = 1;
+  };
+  struct alignas(64) RankRing {
+    std::byte *slots[2] = {};
+    Counter filled, released;
+    uint32_t current = 0; // windows released by this rank: the one in use
+  };
+
+  const Schedule *schedule = nullptr;
+  std::unique_ptr<DataSource> source;
+  FeedOptions options;
+  std::vector<Input> inputs; // as Schedule::inputs
+  std::vector<int> dataIndex; // of data and label inputs, in DataInput order
+  std::vector<int64_t> rowBytes;
+  std::unique_ptr<RankRing[]> rings;
+  Arena memory;
+  int64_t world = 1, rows = 1, micros = 1;
+  int64_t window = 0, perEpoch = 0, dropped = 0, microBytes = 0, slotSize = 0;
+  Abort stop; // raised by the destructor, and by a data error
+  std::atomic<int64_t> failedAt = INT64_MAX; // window that could not be read
+  std::thread thread;
+};
+
+} // namespace ds

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/Loader.h"
+
+#include "runtime/Sources.h"
+
+#include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
+
+namespace ds {
+
+class RankLoader {
+public:
+  RankLoader(const Schedule &s, const Device &d, const LoadOptions &o, LoadedRank &out)
+      : s(s), device(d), options(o), out(out), buckets(s) {}
+
+  Status run() {
+    out.schedule = &s;
+    out.rank = options.rank;
+    TRY(mapArenas());
+    TRY(fillPersistent());
+    Status all;
+    for (size_t p = 0; p < s.programs.size(); ++p)
+      all.merge(loadProgram(p));
+    return all;
+  }
+
+private:
+  Status mapArenas() {
+    for (const ArenaInfo &a : s.arenas) {
+      if (a.space == Space::Nvme)
+        return Status::error("an arena in nvme is not supported, expected device or host");
+      TRY_ASSIGN(Arena arena, Arena::map(a.bytes, options.arenaFill));
+      out.arenas.push_back(std::move(arena));
+    }
+    return {};
+  }
+
+  // Arenas exist for every space in use: a rule of the verifier.
+  std::byte *address(Space space, int64_t at) const {
+    for (size_t i = 0; i < s.arenas.size(); ++i)
+      if (s.arenas[i].space == space)
+        return out.arenas[i].data() + at;
+    return nullptr;
+  }
+
+  // Padding, state, accumulators and scalars start as zero; parameters and constants come from sources.
+  Status fillPersistent() {
+    for (const Buffer &b : s.persistent)
+      std::memset(address(b.type.space, b.offset), 0, static_cast<size_t>(b.bytes));
+    for (const InitInfo &i : s.inits) {
+      const Buffer &b = s.persistent[static_cast<size_t>(i.buffer)];
+      int64_t n = b.type.elems();
+      TRY(readSource({b.name, &i.source, n, b.type.dtype}, s.directory, 0, n,
+                     address(b.type.space, b.offset)));
+    }
+    for (const BucketInfo &b : s.buckets)
+      TRY(fillBucket(b));
+    return {};
+  }
+
+  Status fillBucket(const BucketInfo &b) {
+    int index = s.findPersistent(b.name);
+    if (index < 0)
+      return Status::internal(fmt::format("bucket {} has no buffer", b.name));
+    int64_t slice = b.elems / s.world();
+    int64_t begin = b.sharded ? options.rank * slice : 0;
+    int64_t end = b.sharded ? begin + slice : b.elems;
+    for (const SegmentInfo &g : b.segments) {
+      int64_t total = Type(b.dtype, g.shape).elems();
+      int64_t lo = std::max(begin, g.at), hi = std::min(end, g.at + total);
+      if (lo >= hi)
+        continue;
+      TRY(readSource({g.param, &g.source, total, b.dtype}, s.directory, lo - g.at, hi - lo,
+                     out.persistent(index) + (lo - begin) * byteSize(b.dtype)));
+    }
+    return {};
+  }
+
+  Status loadProgram(size_t p) {
+    const SchedProgram &program = s.programs[p];
+    LoadedProgram loaded;
+    loaded.program = &program;
+    Status all;
+    // How many instructions of its stream are done once instruction i is.
+    std::vector<uint32_t> position;
+    uint32_t counts[kStreams] = {};
+    for (const Instr &in : program.instrs)
+      position.push_back(++counts[static_cast<int>(in.stream)]);
+
+    for (const Instr &in : program.instrs) {
+      LoadedInstr l;
+      l.instr = &in;
+      resolveWaits(program, in, position, l);
+      Status status = loadInstr(p, in, l);
+      if (!status.ok())
+        all.merge(std::move(status).at(fmt::format("{}: {}", program.name, in.label)));
+      loaded.streams[static_cast<int>(in.stream)].push_back(l);
+    }
+    for (size_t i = 0; i < program.returns.size(); ++i) {
+      PlaceInfo place = resolve(s, program, program.returns[i]);
+      const std::string &name = program.returnNames[i];
+      auto at = std::find(out.valueNames.begin(), out.valueNames.end(), name);
+      LoadedReturn r;
+      r.value = static_cast<size_t>(at - out.valueNames.begin());
+      r.dtype = place.type->dtype;
+      r.data = pointer(place);
+      if (at == out.valueNames.end())
+        out.valueNames.push_back(name);
+      if (place.type->elems() > 0)
+        loaded.returns.push_back(r);
+    }
+    out.programs.push_back(std::move(loaded));
+    return all;
+  }
+
+  static void resolveWaits(const SchedProgram &program, const Instr &in,
+                           const std::vector<uint32_t> &position, LoadedInstr &l) {
+    for (int stream = 0; stream < kStreams; ++stream) {
+      uint32_t last = 0;
+      for (int w : in.waits)
+        if (static_cast<int>(program.instrs[static_cast<size_t>(w)].stream) == stream)
+          last = std::max(last, position[static_cast<size_t>(w)]);
+      if (last != 0 && stream != static_cast<int>(in.stream))
+        l.waits[l.numWaits++] = {stream, last};
+    }
+  }
+
+  Status loadInstr(size_t p, const Instr &in, LoadedInstr &l) {
+    const SchedProgram &program = s.programs[p];
+    if (in.kind == InstrKind::Launch)
+      return loadLaunch(p, in, l);
+    PlaceInfo dst = resolve(s, program, in.outs.at(0));
+    l.dst = pointer(dst);
+    if (in.kind == InstrKind::Feed) {
+      l.bytes = static_cast<size_t>(dst.type->bytes());
+      for (size_t i = 0; i < s.inputs.size(); ++i)
+        if (s.inputs[i].name == dst.buffer->name)
+          l.input = static_cast<int>(i);
+      return l.input >= 0 ? Status() : Status::internal("feeds no input");
+    }
+    PlaceInfo src = resolve(s, program, in.ins.at(0));
+    CommOp op;
+    op.kind = in.kind;
+    op.label = program.name + ": " + in.label;
+    int bucket = buckets.bucketOf(p, dst.bufferIndex);
+    op.bucket = bucket < 0 ? in.label : s.buckets[static_cast<size_t>(bucket)].name;
+    op.dtype = src.type->dtype;
+    op.src = pointer(src);
+    op.dst = pointer(dst);
+    int64_t have = src.type->elems(), want = dst.type->elems();
+    op.elems = std::max(have, want);
+    if (src.type->dtype != dst.type->dtype)
+      return Status::error(fmt::format("{} to {}: another element type is not supported on the wire",
+                                       src.type->str(), dst.type->str()));
+    bool sizes = in.kind == InstrKind::AllReduce       ? have == want
+                 : in.kind == InstrKind::ReduceScatter ? have == want * s.world()
+                                                       : have * s.world() == want;
+    if (!sizes)
+      return Status::internal(fmt::format("{} elements to {} on {} ranks", have, want, s.world()));
+    l.comm = out.commOps.size();
+    out.commOps.push_back(std::move(op));
+    return {};
+  }
+
+  std::byte *pointer(const PlaceInfo &place) const {
+    return address(place.buffer->type.space, place.begin + options.rank * place.rankStride);
+  }
+
+  DsTensor tensor(const PlaceInfo &place) {
+    const std::vector<int64_t> &dims = place.type->dims;
+    const std::vector<int64_t> *strides = place.strides;
+    if (strides->empty() && !dims.empty()) {
+      std::vector<int64_t> rowMajor(dims.size(), 1);
+      for (size_t i = dims.size() - 1; i > 0; --i)
+        rowMajor[i - 1] = rowMajor[i] * dims[i];
+      strides = &out.strides.emplace_back(std::move(rowMajor));
+    }
+    static const int64_t none = 0; // never null, also for scalars
+    DsTensor t = {};
+    t.dims = dims.empty() ? &none : dims.data();
+    t.strides = dims.empty() ? &none : strides->data();
+    t.rank = static_cast<int32_t>(dims.size());
+    t.dtype = static_cast<uint8_t>(place.type->dtype);
+    return t;
+  }
+
+  Status loadLaunch(size_t p, const Instr &in, LoadedInstr &l) {
+    const SchedProgram &program = s.programs[p];
+    const OpInfo &op = info(in.op);
+    std::vector<PlaceInfo> ins, outs;
+    for (PlaceRef r : in.ins)
+      ins.push_back(resolve(s, program, r));
+    for (PlaceRef r : in.outs)
+      outs.push_back(resolve(s, program, r));
+    std::vector<DsTensor> &inTensors = out.tensors.emplace_back();
+    std::vector<DsTensor> &outTensors = out.tensors.emplace_back();
+    for (const PlaceInfo &i : ins)
+      inTensors.push_back(tensor(i));
+    for (const PlaceInfo &o : outs)
+      outTensors.push_back(tensor(o));
+
+    l.launch.ins = inTensors.data();
+    l.launch.outs = outTensors.data();
+    l.launch.numIns = static_cast<int32_t>(ins.size());
+    l.launch.numOuts = static_cast<int32_t>(outs.size());
+    l.launch.threads = options.threads;
+    l.launch.rank = options.rank;
+    l.launch.world = static_cast<int32_t>(s.world());
+    TRY(setAttrs(in, op, l.launch));
+    TRY(setRuns(p, in, ins, l.launch));
+    if (in.work >= 0)
+      l.launch.workBytes = static_cast<size_t>(bufferAt(s, program, in.work).bytes);
+    if (ins.empty() && outs.empty())
+      return Status::internal("has neither operands nor results");
+    DType first = (ins.empty() ? outs : ins)[0].type->dtype;
+    l.kernel = find(op.text.data(), first);
+    if (!l.kernel)
+      return Status::error(fmt::format("device {} has no kernel for {} on {}", device.name, op.text,
+                                       text(first)));
+    if (l.kernel->prepare)
+      if (const char *message = l.kernel->prepare(&l.launch, &l.state))
+        return Status::error(fmt::format("{}: {}", op.text, message));
+    if (l.kernel->destroy)
+      out.prepared.push_back({l.kernel, l.state});
+
+    // Only now the addresses: prepare must not depend on them.
+    for (size_t i = 0; i < ins.size(); ++i)
+      inTensors[i].data = pointer(ins[i]);
+    for (size_t i = 0; i < outs.size(); ++i)
+      outTensors[i].data = pointer(outs[i]);
+    if (in.work >= 0) {
+      const Buffer &work = bufferAt(s, program, in.work);
+      l.launch.work = address(work.type.space, work.offset);
+    }
+    return {};
+  }
+
+  Status setAttrs(const Instr &in, const OpInfo &op, DsLaunch &launch) {
+    Attrs &values = out.attrValues.emplace_back(in.attrs);
+    TRY(completeAttrs(values, op.attrs, op.text));
+    std::vector<DsAttr> &list = out.attrLists.emplace_back();
+    for (const AttrSpec &spec : op.attrs) {
+      const AttrValue &v = *values.find(spec.name);
+      DsAttr a = {};
+      a.name = spec.name.c_str(); // the op table lives as long as the process
+      a.kind = spec.kind;
+      if (const auto *b = std::get_if<bool>(&v))
+        a.i = *b;
+      else if (const auto *i = std::get_if<int64_t>(&v))
+        a.i = *i;
+      else if (const auto *f = std::get_if<double>(&v))
+        a.f = *f;
+      else if (const auto *t = std::get_if<std::string>(&v))
+        a.s = t->c_str();
+      else if (const auto *many = std::get_if<std::vector<int64_t>>(&v)) {
+        a.list = many->data();
+        a.count = static_cast<int64_t>(many->size());
+      }
+      list.push_back(a);
+    }
+    launch.attrs = list.data();
+    launch.numAttrs = static_cast<int32_t>(list.size());
+    return {};
+  }
+
+  // The optimizer's elementwise operands have the bucket's runs; a sum of squares has each operand's own.
+  Status setRuns(size_t p, const Instr &in, const std::vector<PlaceInfo> &ins, DsLaunch &launch) {
+    size_t count = in.op == OpKind::Adam         ? 4
+                   : in.op == OpKind::Sgd        ? 3
+                   : in.op == OpKind::SumSquares ? ins.size()
+                                                 : 0;
+    if (count == 0)
+      return {};
+    auto &pointers = out.runPointers.emplace_back(ins.size(), nullptr);
+    auto &counts = out.runCounts.emplace_back(ins.size(), 0);
+    for (size_t i = 0; i < std::min(count, ins.size()); ++i) {
+      int b = buckets.bucketOf(p, ins[i].bufferIndex);
+      int64_t elems = ins[i].type->elems();
+      if (b < 0)
+        return Status::internal(fmt::format("operand {} belongs to no bucket", *ins[i].name));
+      const BucketInfo &bucket = s.buckets[static_cast<size_t>(b)];
+      if (elems != bucket.elems && elems * s.world() != bucket.elems)
+        return Status::internal(fmt::format("operand {} has {} elements, its bucket {} has {}",
+                                            *ins[i].name, elems, bucket.name, bucket.elems));
+      auto &runs =
+          out.runLists.emplace_back(bucketRuns(bucket, elems, options.rank, s.world()));
+      pointers[i] = runs.data();
+      counts[i] = static_cast<int32_t>(runs.size());
+    }
+    launch.runs = pointers.data();
+    launch.numRuns = counts.data();
+    return {};
+  }
+
+  const DsKernel *find(const char *op, DType first) {
+    for (size_t i = 0; i < device.kernels.size(); ++i)
+      if (const DsKernel *k = device.kernels[i].find(op, first)) {
+        std::string note = fmt::format("device {}: {} on {} comes from {}", device.name, op,
+                                       text(first), device.kernels[i].name);
+        if (i > 0 && std::find(out.notes.begin(), out.notes.end(), note) == out.notes.end())
+          out.notes.push_back(std::move(note));
+        return k;
+      }
+    return nullptr;
+  }
+
+  const Schedule &s;
+  const Device &device;
+  const LoadOptions &options;
+  LoadedRank &out;
+  BucketMap buckets;
+};
+
+StatusOr<std::unique_ptr<LoadedRank>> LoadedRank::load(const Schedule &s, const Device &d,
+                                                       const LoadOptions &o) {
+  std::unique_ptr<LoadedRank> rank(new LoadedRank);
+  TRY(RankLoader(s, d, o, *rank).run());
+  return rank;
+}
+
+LoadedRank::~LoadedRank() {
+  for (auto &[kernel, state] : prepared)
+    kernel->destroy(state);
+}
+
+std::byte *LoadedRank::persistent(int buffer) const {
+  const Buffer &b = schedule->persistent[static_cast<size_t>(buffer)];
+  for (size_t i = 0; i < arenas.size(); ++i)
+    if (schedule->arenas[i].space == b.type.space)
+      return arenas[i].data() + b.offset;
+  return nullptr;
+}
+
+} // namespace ds

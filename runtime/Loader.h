@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Turns a verified schedule into what one rank's threads execute: arenas, pointers, chosen and prepared
+// kernels, wait targets. Everything is decided here, once; executing looks nothing up and allocates nothing.
+#pragma once
+
+#include "runtime/Arena.h"
+#include "runtime/Buckets.h"
+#include "runtime/Comm.h"
+#include "runtime/Device.h"
+
+#include <deque>
+#include <memory>
+
+namespace ds {
+
+struct LoadOptions {
+  int rank = 0;
+  int threads = 1;        // of the compute stream's kernels
+  uint8_t arenaFill = 0;  // byte the arena starts with; tests use NaN patterns
+};
+
+struct LoadedInstr {
+  struct WaitFor {
+    int stream;
+    uint32_t count; // instructions of that stream done in this program
+  };
+  const Instr *instr = nullptr;
+  int numWaits = 0;
+  WaitFor waits[kStreams - 1] = {};
+  // Launch
+  DsLaunch launch = {};
+  const DsKernel *kernel = nullptr;
+  void *state = nullptr;
+  // Collective: index into the rank's CommOps
+  size_t comm = 0;
+  // Feed: index into Schedule::inputs
+  int input = -1;
+  void *dst = nullptr;
+  size_t bytes = 0;
+};
+
+/// A value the runtime reads after a program.
+struct LoadedReturn {
+  size_t value = 0; // index into LoadedRank::valueNames
+  DType dtype = DType::F32;
+  const void *data = nullptr;
+};
+
+struct LoadedProgram {
+  const SchedProgram *program = nullptr;
+  std::vector<LoadedInstr> streams[kStreams];
+  std::vector<LoadedReturn> returns;
+};
+
+class LoadedRank {
+public:
+  /// The schedule must have passed verifySchedule, and must outlive the result. Allocates and touches the
+  /// arenas: call it on the thread that computes.
+  static StatusOr<std::unique_ptr<LoadedRank>> load(const Schedule &s, const Device &d,
+                                                    const LoadOptions &o);
+  ~LoadedRank();
+
+  int rank = 0;
+  std::vector<LoadedProgram> programs; // as Schedule::programs
+  std::vector<CommOp> commOps;         // moved into Comm::bind
+  std::vector<std::string> valueNames; // of all programs' returns, each once
+  std::vector<std::string> notes;      // kernels taken from another device than the first
+
+  /// Start of a persistent buffer.
+  std::byte *persistent(int buffer) const;
+
+private:
+  friend class RankLoader;
+  LoadedRank() = default;
+  const Schedule *schedule = nullptr;
+  std::vector<Arena> arenas; // as Schedule::arenas
+  // What launches point to; deques, because their elements must not move.
+  std::deque<std::vector<DsTensor>> tensors;
+  std::deque<std::vector<int64_t>> strides;
+  std::deque<std::vector<DsAttr>> attrLists;
+  std::deque<Attrs> attrValues;
+  std::deque<std::vector<DsRun>> runLists;
+  std::deque<std::vector<const DsRun *>> runPointers;
+  std::deque<std::vector<int32_t>> runCounts;
+  std::vector<std::pair<const DsKernel *, void *>> prepared; // states to destroy
+};
+
+} // namespace ds

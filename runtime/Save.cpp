@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/Save.h"
+
+#include "runtime/Convert.h"
+#include "runtime/File.h"
+#include "runtime/Json.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <set>
+
+namespace ds {
+
+namespace {
+
+struct SavedTensor {
+  const BucketInfo *bucket;
+  const SegmentInfo *segment;
+  DType dtype;
+  int64_t offset; // bytes into the data section
+};
+
+struct Layout {
+  std::vector<SavedTensor> tensors;
+  std::string head; // length and JSON
+  int64_t bytes = 0; // of the whole file
+};
+
+StatusOr<Layout> layOut(const Schedule &s) {
+  Layout l;
+  std::string json = "{\"__metadata__\":{\"format\":\"pt\"}";
+  int64_t at = 0;
+  std::set<std::string> names;
+  for (const BucketInfo &b : s.buckets)
+    for (const SegmentInfo &g : b.segments) {
+      const std::string &name = g.exportName.empty() ? g.param : g.exportName;
+      if (!names.insert(name).second)
+        return Status::error(fmt::format("two parameters are called {}", name));
+      DType t = g.source.kind == Source::Kind::File ? g.source.stored : b.dtype;
+      int64_t bytes = Type(t, g.shape).bytes();
+      std::string shape;
+      for (int64_t d : g.shape)
+        shape += (shape.empty() ? "" : ",") + std::to_string(d);
+      json += fmt::format(",{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
+                          jsonString(name), safetensorsName(t), shape, at, at + bytes);
+      l.tensors.push_back({&b, &g, t, at});
+      at += bytes;
+    }
+  json += '}';
+  json.resize((json.size() + 7) / 8 * 8, ' ');
+  for (int i = 0; i < 8; ++i)
+    l.head += static_cast<char>(json.size() >> (8 * i) & 0xff);
+  l.head += json;
+  l.bytes = static_cast<int64_t>(l.head.size()) + at;
+  return l;
+}
+
+Status begin(const Layout &l, const std::string &path) {
+  TRY_ASSIGN(File file, File::create(path));
+  TRY(file.resize(l.bytes));
+  TRY(file.write(l.head.data(), static_cast<int64_t>(l.head.size()), 0));
+  return file.close();
+}
+
+Status writeSlice(const Schedule &s, const LoadedRank &rank, const Layout &l,
+                  const std::string &path) {
+  TRY_ASSIGN(File file, File::openWrite(path));
+  std::vector<std::byte> chunk;
+  for (const SavedTensor &t : l.tensors) {
+    const BucketInfo &b = *t.bucket;
+    int64_t slice = b.elems / s.world(), first = rank.rank * slice;
+    int64_t total = Type(b.dtype, t.segment->shape).elems();
+    int64_t lo = std::max(first, t.segment->at);
+    int64_t hi = std::min(first + slice, t.segment->at + total);
+    const std::byte *data = rank.persistent(s.findPersistent(b.name));
+    int64_t base = b.sharded ? first : 0;
+    constexpr int64_t kStep = 1 << 18;
+    for (int64_t e = lo; e < hi; e += kStep) {
+      int64_t n = std::min(kStep, hi - e), size = byteSize(t.dtype);
+      const void *from = data + (e - base) * byteSize(b.dtype);
+      if (t.dtype != b.dtype) {
+        chunk.resize(static_cast<size_t>(n * size));
+        convert(t.dtype, chunk.data(), b.dtype, from, n);
+        from = chunk.data();
+      }
+      TRY(file.write(from, n * size, static_cast<int64_t>(l.head.size()) + t.offset +
+                                         (e - t.segment->at) * size));
+    }
+  }
+  TRY(file.sync());
+  return file.close();
+}
+
+} // namespace
+
+Status saveModel(const Schedule &s, const LoadedRank &rank, Comm &comm, const std::string &path) {
+  std::string temporary = path + ".tmp";
+  StatusOr<Layout> layout = layOut(s);
+  Status status;
+  if (!layout.ok())
+    status = std::move(layout).status().at(path);
+  else if (rank.rank == 0)
+    status = begin(*layout, temporary);
+  bool all = comm.meet(status.ok());
+  if (all) {
+    status = writeSlice(s, rank, *layout, temporary);
+    all = comm.meet(status.ok());
+  }
+  if (rank.rank == 0 && all)
+    status = renameFile(temporary, path);
+  if (rank.rank == 0 && !(all && status.ok()))
+    removeFile(temporary);
+  if (!comm.meet(status.ok()) && status.ok())
+    status = stoppedByOther();
+  return status;
+}
+
+} // namespace ds

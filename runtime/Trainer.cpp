@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Owns the threads: three per rank, which live from create to the end and take one job after the other
+// (load, step, save). The caller's thread only hands out jobs and waits.
+#include "runtime/Trainer.h"
+
+#include "runtime/Convert.h"
+#include "runtime/Save.h"
+#include "runtime/Sources.h"
+
+#include <algorithm>
+#include <chrono>
+#include <fmt/format.h>
+#include <thread>
+
+namespace ds {
+
+namespace {
+enum class Job { Load, Step, Save, Stop };
+
+int64_t nowNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+} // namespace
+
+struct Trainer::Impl {
+  Schedule schedule;
+  Device device;
+  RunOptions options;
+  int world = 1, threads = 1;
+  std::vector<size_t> sequence;
+  std::unique_ptr<Feeder> feeder;
+  Abort abort;
+  Abort never; // for waits that end by themselves
+  std::vector<std::unique_ptr<Comm>> comms;
+  std::vector<std::unique_ptr<LoadedRank>> ranks;
+  std::vector<std::unique_ptr<RankExecutor>> executors;
+  std::vector<TraceRing> traces; // rank * kStreams + stream
+  std::vector<std::string> notes;
+  int64_t startNs = nowNs();
+  int64_t updates = 0;
+  int64_t tokensPerSample = 0;
+  int64_t valueAt[5] = {-1, -1, -1, -1, -1};
+
+  // Jobs: the caller sets the fields, then counts `posted` up; every thread counts `finished` up.
+  Job job = Job::Load;
+  std::string savePath;
+  std::vector<Status> statuses; // by rank, of the current job
+  Counter posted, finished;
+  uint32_t jobs = 0;
+  std::vector<std::thread> pool;
+
+  Status prepare();
+  void describe();
+  void threadMain(int rank, Stream stream);
+  void runJob(int rank, Stream stream);
+  Status load(int rank);
+  void post(Job j);
+  Status worst();
+  ~Impl();
+};
+
+static constexpr const char *kValueNames[] = {"loss", "grad_norm", "clip_factor", "lr", "skip"};
+
+Trainer::Trainer(std::unique_ptr<Impl> i) : impl(std::move(i)) {}
+Trainer::~Trainer() = default;
+
+Trainer::Impl::~Impl() {
+  if (!pool.empty()) {
+    job = Job::Stop;
+    posted.add();
+    for (std::thread &t : pool)
+      t.join();
+  }
+}
+
+void Trainer::Impl::post(Job j) {
+  job = j;
+  ++jobs;
+  posted.add();
+  finished.wait(jobs * static_cast<uint32_t>(pool.size()), never);
+}
+
+void Trainer::Impl::threadMain(int rank, Stream stream) {
+  for (uint32_t n = 1;; ++n) {
+    posted.wait(n, never);
+    if (job == Job::Stop)
+      return;
+    runJob(rank, stream);
+    finished.add();
+  }
+}
+
+void Trainer::Impl::runJob(int rank, Stream stream) {
+  auto r = static_cast<size_t>(rank);
+  if (job == Job::Step) {
+    executors[r]->runUpdate(stream, updates);
+    return;
+  }
+  if (stream != Stream::Compute)
+    return;
+  if (job == Job::Save) {
+    statuses[r] = ds::saveModel(schedule, *ranks[r], *comms[r], savePath);
+    return;
+  }
+  statuses[r] = load(rank);
+  if (!statuses[r].ok())
+    abort.raise(stoppedByOther()); // ranks that wait for this one in bind
+}
+
+Status Trainer::Impl::load(int rank) {
+  auto r = static_cast<size_t>(rank);
+  LoadOptions o;
+  o.rank = rank;
+  o.threads = threads;
+  o.arenaFill = options.arenaFill;
+  TRY_ASSIGN(ranks[r], LoadedRank::load(schedule, device, o));
+  TRY(comms[r]->bind(std::move(ranks[r]->commOps)));
+  TraceRing *rings = traces.empty() ? nullptr : &traces[r * kStreams];
+  executors[r] = std::make_unique<RankExecutor>(schedule, *ranks[r], sequence, *comms[r],
+                                                feeder.get(), abort, rings);
+  return {};
+}
+
+// The first rank's own error; what other ranks say about it is left out.
+Status Trainer::Impl::worst() {
+  Status consequence;
+  for (size_t r = 0; r < statuses.size(); ++r) {
+    if (statuses[r].ok())
+      continue;
+    Status s = std::move(statuses[r]);
+    statuses[r] = Status();
+    if (!isStoppedByOther(s))
+      return world > 1 ? std::move(s).in(fmt::format("rank {}", r)) : std::move(s);
+    consequence = std::move(s);
+  }
+  return consequence;
+}
+
+Status Trainer::Impl::prepare() {
+  world = static_cast<int>(schedule.world());
+  TRY(verifySchedule(schedule));
+  TRY(checkSources(schedule));
+  TRY_ASSIGN(sequence, updateSequence(schedule));
+  bool feeds = false;
+  for (const SchedProgram &p : schedule.programs)
+    for (const Instr &i : p.instrs)
+      feeds |= i.kind == InstrKind::Feed;
+  if (feeds && options.data.empty())
+    return Status::error("the plan reads data, and none is given: --data tokens:FILE, npy:DIR or "
+                         "synthetic:SEED");
+  if (feeds) {
+    TRY_ASSIGN(std::vector<DataInput> inputs, dataInputs(schedule));
+    if (!inputs.empty() && isInt(inputs[0].dtype) && inputs[0].row.size() == 1)
+      tokensPerSample = inputs[0].row[0];
+    TRY_ASSIGN(std::unique_ptr<DataSource> data, openData(options.data, std::move(inputs)));
+    TRY_ASSIGN(feeder, Feeder::create(schedule, std::move(data),
+                                      {options.seed, options.shuffle, /*firstUpdate=*/0}));
+    if (feeder->droppedSamples() > 0)
+      notes.push_back(fmt::format("the last {} samples of an epoch are dropped: they do not fill an "
+                                  "update of {}",
+                                  feeder->droppedSamples(), feeder->windowSamples()));
+  }
+  int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  threads = options.threads > 0 ? options.threads : std::max(1, cores / world);
+  // Spinning only helps while every waiting thread can have a core of its own.
+  setSpins(world * (threads + 1) <= cores ? 2000 : 50);
+
+  auto n = static_cast<size_t>(world);
+  comms = makeLocalComms(world, abort, {options.linkBytesPerSecond});
+  ranks.resize(n);
+  executors.resize(n);
+  statuses.resize(n);
+  if (options.traceEvents > 0)
+    traces.assign(n * kStreams, TraceRing(options.traceEvents));
+  for (int r = 0; r < world; ++r)
+    for (int s = 0; s < kStreams; ++s)
+      pool.emplace_back([this, r, s] { threadMain(r, static_cast<Stream>(s)); });
+  post(Job::Load);
+  TRY(worst());
+  describe();
+  if (feeder)
+    feeder->start();
+  return {};
+}
+
+void Trainer::Impl::describe() {
+  notes.insert(notes.end(), ranks[0]->notes.begin(), ranks[0]->notes.end());
+  const std::vector<std::string> &names = ranks[0]->valueNames;
+  for (size_t v = 0; v < std::size(kValueNames); ++v) {
+    auto at = std::find(names.begin(), names.end(), kValueNames[v]);
+    if (at != names.end())
+      valueAt[v] = at - names.begin();
+  }
+}
+
+StatusOr<std::unique_ptr<Trainer>> Trainer::create(Schedule s, Device device, const RunOptions &o) {
+  auto impl = std::make_unique<Impl>();
+  impl->schedule = std::move(s);
+  impl->device = std::move(device);
+  impl->options = o;
+  TRY(impl->prepare());
+  return std::unique_ptr<Trainer>(new Trainer(std::move(impl)));
+}
+
+StatusOr<UpdateResult> Trainer::step() {
+  Impl &t = *impl;
+  if (t.abort.raised())
+    return t.abort.status();
+  int64_t begin = nowNs();
+  t.post(Job::Step);
+  if (t.abort.raised())
+    return t.abort.status();
+  UpdateResult u;
+  u.update = ++t.updates;
+  u.stepMs = static_cast<double>(nowNs() - begin) * 1e-6;
+  u.samples = t.world * t.schedule.step.microBatch * t.schedule.step.gradAccum;
+  u.tokens = u.samples * t.tokensPerSample;
+  const RankExecutor &e = *t.executors[0];
+  double skip = 0;
+  double *fields[] = {&u.loss, &u.gradNorm, &u.clipFactor, &u.lr, &skip};
+  for (size_t v = 0; v < std::size(fields); ++v)
+    if (t.valueAt[v] >= 0)
+      *fields[v] = e.values()[static_cast<size_t>(t.valueAt[v])];
+  u.skipped = skip != 0;
+  u.computeMs = static_cast<double>(e.times(Stream::Compute).busy) * 1e-6;
+  u.commMs = static_cast<double>(e.times(Stream::Comm).busy) * 1e-6;
+  u.exposedCommMs = static_cast<double>(e.times(Stream::Compute).commWait) * 1e-6;
+  u.dataWaitMs = static_cast<double>(e.times(Stream::Feed).dataWait) * 1e-6;
+  return u;
+}
+
+StatusOr<double> Trainer::value(const std::string &name, int rank) const {
+  const std::vector<std::string> &names = impl->ranks[0]->valueNames;
+  auto at = std::find(names.begin(), names.end(), name);
+  if (at == names.end() || rank < 0 || rank >= impl->world)
+    return Status::error(fmt::format("no program returns {} on rank {}", name, rank));
+  return impl->executors[static_cast<size_t>(rank)]
+      ->values()[static_cast<size_t>(at - names.begin())];
+}
+
+Status Trainer::saveModel(const std::string &path) {
+  if (impl->abort.raised())
+    return impl->abort.status();
+  impl->savePath = path;
+  impl->post(Job::Save);
+  return impl->worst();
+}
+
+Status Trainer::writeTrace(const std::string &path) const {
+  return ds::writeTrace(path, impl->schedule, impl->traces, impl->startNs);
+}
+
+StatusOr<std::vector<double>> Trainer::readParam(const std::string &name) const {
+  const Schedule &s = impl->schedule;
+  for (const BucketInfo &b : s.buckets)
+    for (const SegmentInfo &g : b.segments) {
+      if (g.param != name && g.exportName != name)
+        continue;
+      int64_t slice = b.elems / s.world();
+      std::vector<double> out(static_cast<size_t>(Type(b.dtype, g.shape).elems()));
+      for (size_t i = 0; i < out.size(); ++i) {
+        int64_t at = g.at + static_cast<int64_t>(i);
+        int64_t rank = b.sharded ? at / slice : 0;
+        out[i] = toDouble(b.dtype,
+                          impl->ranks[static_cast<size_t>(rank)]->persistent(s.findPersistent(b.name)),
+                          b.sharded ? at % slice : at);
+      }
+      return out;
+    }
+  return Status::error(fmt::format("there is no parameter {}", name));
+}
+
+StatusOr<std::vector<std::byte>> Trainer::readBuffer(const std::string &name, int rank) const {
+  int i = impl->schedule.findPersistent(name);
+  if (i < 0 || rank < 0 || rank >= impl->world)
+    return Status::error(fmt::format("there is no persistent buffer {} on rank {}", name, rank));
+  const std::byte *p = impl->ranks[static_cast<size_t>(rank)]->persistent(i);
+  return std::vector<std::byte>(p, p + impl->schedule.persistent[static_cast<size_t>(i)].bytes);
+}
+
+const Schedule &Trainer::schedule() const { return impl->schedule; }
+const std::vector<std::string> &Trainer::notes() const { return impl->notes; }
+std::vector<CommTraffic> Trainer::traffic(int rank) const {
+  return impl->comms[static_cast<size_t>(rank)]->traffic();
+}
+int64_t Trainer::updatesPerEpoch() const {
+  return impl->feeder ? impl->feeder->updatesPerEpoch() : 0;
+}
+int Trainer::threads() const { return impl->threads; }
+int64_t Trainer::arenaBytes() const {
+  int64_t n = 0;
+  for (const ArenaInfo &a : impl->schedule.arenas)
+    n += a.bytes;
+  return n;
+}
+int64_t Trainer::ringBytes() const {
+  return impl->feeder ? 2 * impl->world * impl->feeder->slotBytes() : 0;
+}
+
+} // namespace ds

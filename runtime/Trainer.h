@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Training under a schedule with `local` ranks: what dsexec and the tests use. Threads, arenas and data are
+// set up by create; step runs one update. Values that the schedule returns by these names are reported:
+// loss, grad_norm, clip_factor, skip, lr (all of them the same on every rank).
+#pragma once
+
+#include "runtime/Device.h"
+#include "runtime/Executor.h"
+
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace ds {
+
+struct RunOptions {
+  std::string data;       // --data; may be empty if no program feeds
+  uint64_t seed = 0;      // of the data's permutation
+  bool shuffle = true;
+  int threads = 0;        // per rank's compute stream; 0: cores / ranks
+  double linkBytesPerSecond = 0; // slows collectives (test knob); 0: off
+  size_t traceEvents = 0; // per stream; 0: no trace
+  uint8_t arenaFill = 0;  // byte the arenas start with
+};
+
+struct UpdateResult {
+  int64_t update = 0; // 1 for the first
+  double loss = std::numeric_limits<double>::quiet_NaN();
+  double gradNorm = std::numeric_limits<double>::quiet_NaN();
+  double clipFactor = std::numeric_limits<double>::quiet_NaN();
+  double lr = std::numeric_limits<double>::quiet_NaN();
+  bool skipped = false;
+  int64_t samples = 0, tokens = 0; // of this update, over all ranks
+  // Wall time, and of rank 0: inside kernels, inside collectives, computing stream waiting for
+  // collectives, feed stream waiting for data.
+  double stepMs = 0, computeMs = 0, commMs = 0, exposedCommMs = 0, dataWaitMs = 0;
+};
+
+class Trainer {
+public:
+  /// Verifies the schedule, checks its files, loads every rank. Takes the schedule over.
+  static StatusOr<std::unique_ptr<Trainer>> create(Schedule s, Device device, const RunOptions &o);
+  ~Trainer();
+
+  /// One update. After an error every later call returns the same error.
+  StatusOr<UpdateResult> step();
+  /// Any value that the schedule returns, by name, as of the last update on a rank (its first element).
+  StatusOr<double> value(const std::string &name, int rank = 0) const;
+
+  Status saveModel(const std::string &path);
+  Status writeTrace(const std::string &path) const;
+  /// A parameter by its name or the model's, in the model's layout, put together from the ranks.
+  StatusOr<std::vector<double>> readParam(const std::string &name) const;
+  /// The bytes of a persistent buffer on one rank.
+  StatusOr<std::vector<std::byte>> readBuffer(const std::string &name, int rank) const;
+
+  const Schedule &schedule() const;
+  const std::vector<std::string> &notes() const; // to show before the first update
+  std::vector<CommTraffic> traffic(int rank) const;
+  int64_t updatesPerEpoch() const; // 0: endless data, or none
+  int threads() const;             // per rank
+  int64_t arenaBytes() const;      // of one rank, all spaces
+  int64_t ringBytes() const;       // host memory for data, all ranks
+
+private:
+  struct Impl;
+  explicit Trainer(std::unique_ptr<Impl> i);
+  std::unique_ptr<Impl> impl;
+};
+
+} // namespace ds
