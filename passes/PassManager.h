@@ -28,9 +28,13 @@ struct PassOptions {
   std::vector<std::string> printBefore, printAfter; // pass flags, or "all"
   std::string stopAfter;                            // run up to and including this pass
   bool verifyEach = false;
-  int64_t bisectLimit = -1; // skip optional passes from the n-th on (place-collectives, canonicalize)
+  int64_t bisectLimit = -1; // run only the first n of the optional passes (those that provide no fact)
   llvm::raw_ostream *out = nullptr; // where --print-* goes
 };
+
+/// The last note of an internal error starts so, and goes on with the flags and the module before the pass:
+/// text for a file that dsopt can run again.
+inline constexpr char kReproNote[] = "// RUN: dsopt %s ";
 
 /// Runs the named passes in order. Errors name the pass; internal ones carry the module before it.
 Status runPasses(Module &m, const PlanConfig &c, const std::vector<std::string> &flags,
