@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// S8: the tables fit the buffers, and weights change exactly once in a window: every trainable bucket by one
+// optimizer launch in `update`, frozen ones never. A whole bucket that each rank updates in its own slice is
+// gathered again behind it. Inputs are written by `feed` alone, at most once in a program.
+#include "ir/ScheduleNames.h"
+#include "ir/ScheduleVerify.h"
+#include "ir/SourceText.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace ds {
+
+namespace {
+
+std::string num(int64_t n) { return std::to_string(n); }
+
+class Bindings {
+public:
+  Bindings(const Schedule &s, Findings &f) : s(s), f(f) {}
+  void run();
+
+private:
+  void bucket(const BucketInfo &b);
+  void segments(const BucketInfo &b, const std::string &name);
+  void inputs();
+  void inits();
+  void writes(const SchedProgram &p);
+  void weights(const SchedProgram &p, const Instr &i, PlaceRef r);
+  int find(std::string_view name, BufferKind kind) const {
+    int b = s.findPersistent(name);
+    return b >= 0 && s.persistent[b].kind == kind ? b : -1;
+  }
+
+  struct Update {
+    std::string label;     // the optimizer launch; empty: none
+    bool ownSlice = false; // it wrote only this rank's slice
+    bool gathered = false;
+  };
+
+  const Schedule &s;
+  Findings &f;
+  std::map<int, const BucketInfo *> bucketOf; // by buffer
+  std::map<int, Update> updates;              // by buffer
+};
+
+void Bindings::segments(const BucketInfo &b, const std::string &name) {
+  std::vector<const SegmentInfo *> order;
+  std::set<std::string> params;
+  for (const SegmentInfo &g : b.segments) {
+    order.push_back(&g);
+    if (g.param.empty() || !params.insert(g.param).second)
+      f.add("S8", 0,
+            name + ": the parameter " + nameText(g.param) + " has no name or is there twice");
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [](const SegmentInfo *a, const SegmentInfo *c) { return a->at < c->at; });
+  int64_t end = 0;
+  for (const SegmentInfo *g : order) {
+    std::optional<int64_t> size = checkedProduct(g->shape, 8);
+    int64_t elems = size ? *size / 8 : 0;
+    if (!size || g->at < 0 || g->at > b.elems || elems > b.elems - g->at)
+      return f.add("S8", 0,
+                   name + ": " + nameText(g->param) + " at " + num(g->at) +
+                       " is outside of the bucket's " + num(b.elems) + " elements");
+    if (g->at < end)
+      f.add("S8", 0,
+            name + ": " + nameText(g->param) + " at " + num(g->at) +
+                " overlaps the parameter before it, which ends at " + num(end));
+    if (g->at % kQuantum)
+      f.add("S8", 0,
+            name + ": " + nameText(g->param) + " starts at " + num(g->at) +
+                ", which is no multiple of " + num(kQuantum));
+    end = g->at + elems;
+  }
+}
+
+void Bindings::bucket(const BucketInfo &b) {
+  std::string name = "bucket " + nameText(b.name);
+  int index = find(b.name, BufferKind::Param);
+  if (index < 0)
+    return f.add("S8", 0, name + " has no buffer of kind param");
+  const Buffer &buffer = s.persistent[index];
+  if (!bucketOf.emplace(index, &b).second)
+    return f.add("S8", buffer.line, name + " is declared twice");
+  int64_t quantum = s.world() * kQuantum;
+  if (b.elems < 0 || b.elems % quantum)
+    f.add("S8", buffer.line,
+          name + " has " + num(b.elems) + " elements, expected a multiple of " + num(s.world()) +
+              " ranks x " + num(kQuantum));
+  int64_t want = b.sharded ? b.elems / s.world() : b.elems;
+  if (buffer.type.elems() != want || buffer.type.dtype != b.dtype || buffer.type.dims.size() != 1)
+    f.add("S8", buffer.line,
+          name + " needs a buffer of type " + Type(b.dtype, {want}).str() + ", found " +
+              buffer.type.str());
+  segments(b, name);
+}
+
+void Bindings::inputs() {
+  std::set<int> known;
+  for (const InputInfo &i : s.inputs) {
+    std::string name = "input " + nameText(i.name);
+    int b = find(i.name, BufferKind::Input);
+    if (b < 0) {
+      f.add("S8", 0, name + " has no buffer of kind input");
+      continue;
+    }
+    const Buffer &buffer = s.persistent[b];
+    if (!known.insert(b).second)
+      f.add("S8", buffer.line, name + " is declared twice");
+    bool counts = i.meta.role == InputMeta::Role::Count;
+    if (counts && (buffer.type.dtype != DType::F64 || buffer.type.elems() != 1))
+      f.add("S8", buffer.line,
+            name + " is a count and needs the type f64[], found " + buffer.type.str());
+    if (counts && !i.meta.countOf.empty() &&
+        std::none_of(s.inputs.begin(), s.inputs.end(), [&](const InputInfo &o) {
+          return o.name == i.meta.countOf && o.meta.role != InputMeta::Role::Count;
+        }))
+      f.add("S8", buffer.line,
+            name + " counts " + nameText(i.meta.countOf) + ", which is no input of this schedule");
+    if (i.meta.bound && !isInt(buffer.type.dtype))
+      f.add("S8", buffer.line,
+            name + " has a bound, but its elements are " + std::string(text(buffer.type.dtype)));
+  }
+  for (size_t b = 0; b < s.persistent.size(); ++b)
+    if (s.persistent[b].kind == BufferKind::Input && !known.count(static_cast<int>(b)))
+      f.add("S8", s.persistent[b].line,
+            nameText(s.persistent[b].name) + " is an input buffer without an `input` line");
+}
+
+void Bindings::inits() {
+  std::set<int> known;
+  for (const InitInfo &i : s.inits) {
+    if (i.buffer < 0 || i.buffer >= static_cast<int>(s.persistent.size())) {
+      f.add("S8", 0,
+            "an init names buffer number " + num(i.buffer) + ", but there are " +
+                num(s.persistent.size()));
+      continue;
+    }
+    const Buffer &b = s.persistent[i.buffer];
+    if (b.kind != BufferKind::Scalar && b.kind != BufferKind::Const)
+      f.add("S8", b.line,
+            "init " + nameText(b.name) + ": only scalar and const buffers have one, " +
+                "found kind " + std::string(text(b.kind)));
+    if (!known.insert(i.buffer).second)
+      f.add("S8", b.line, "init " + nameText(b.name) + " is given twice");
+    if (i.source.kind == Source::Kind::Hex &&
+        static_cast<int64_t>(i.source.bytes.size()) != b.type.bytes())
+      f.add("S8", b.line,
+            "init " + nameText(b.name) + " has " + num(i.source.bytes.size()) +
+                " bytes of hex, expected " + num(b.type.bytes()));
+  }
+}
+
+/// A write to a weight buffer.
+void Bindings::weights(const SchedProgram &p, const Instr &i, PlaceRef r) {
+  PlaceInfo at = resolve(s, p, r);
+  std::string name = nameText(at.buffer->name);
+  auto it = bucketOf.find(at.bufferIndex);
+  if (it == bucketOf.end())
+    return; // told already: a param buffer without a bucket
+  if (p.name != "update" || !it->second->trainable)
+    return f.add("S8", p, i,
+                 "writes the weights " + name + ", which " +
+                     (it->second->trainable ? "only update may do" : "are frozen"));
+  Update &u = updates[at.bufferIndex];
+  bool optimizer = i.kind == InstrKind::Launch && info(i.op).trait == Trait::Optimizer;
+  if (!optimizer) { // the gather of updated slices
+    PlaceInfo from = i.ins.empty() ? PlaceInfo{} : resolve(s, p, i.ins[0]);
+    if (i.kind != InstrKind::AllGather || u.label.empty() || u.gathered || r.isView ||
+        from.bufferIndex != at.bufferIndex || !from.rankStride)
+      return f.add("S8", p, i,
+                   "writes the weights " + name + ", but is neither an optimizer nor the " +
+                       "gather of slices that one has updated");
+    u.gathered = true;
+    return;
+  }
+  if (!u.label.empty())
+    return f.add("S8", p, i, "updates " + name + ", which " + u.label + " has updated already");
+  u.label = nameText(i.label);
+  u.ownSlice = at.rankStride != 0 && at.bytes != at.buffer->type.bytes();
+  int64_t covered = at.rankStride ? at.rankStride * s.world() : at.bytes;
+  if (at.begin != at.buffer->offset || covered != at.buffer->type.bytes())
+    f.add("S8", p, i, "updates only a part of " + name);
+}
+
+void Bindings::writes(const SchedProgram &p) {
+  std::map<int, std::string> fed;
+  for (const Instr &i : p.instrs)
+    for (PlaceRef r : i.outs) {
+      PlaceInfo at = resolve(s, p, r);
+      bool input = at.buffer->kind == BufferKind::Input, feed = i.kind == InstrKind::Feed;
+      if (at.buffer->kind == BufferKind::Param)
+        weights(p, i, r);
+      if (at.buffer->kind == BufferKind::Const)
+        f.add("S8", p, i, "writes the constant " + nameText(at.buffer->name));
+      if (input != feed || (feed && r.isView))
+        f.add("S8", p, i,
+              feed ? "feeds " + nameText(*at.name) + ", which is no input buffer"
+                   : "writes the input " + nameText(*at.name) + ", which only feed may do");
+      if (auto [it, fresh] = fed.emplace(at.bufferIndex, nameText(i.label)); feed && !fresh)
+        f.add("S8", p, i,
+              "feeds " + nameText(*at.name) + ", which " + it->second + " has fed already");
+    }
+}
+
+void Bindings::run() {
+  for (const BucketInfo &b : s.buckets)
+    bucket(b);
+  for (size_t b = 0; b < s.persistent.size(); ++b)
+    if (s.persistent[b].kind == BufferKind::Param && !bucketOf.count(static_cast<int>(b)))
+      f.add("S8", s.persistent[b].line,
+            nameText(s.persistent[b].name) + " is a param buffer without a `bucket` line");
+  inputs();
+  inits();
+  for (const SchedProgram &p : s.programs)
+    writes(p);
+  for (const auto &[buffer, b] : bucketOf) {
+    const Buffer &at = s.persistent[buffer];
+    const Update &u = updates[buffer];
+    if (b->trainable && u.label.empty())
+      f.add("S8", at.line, "nothing in update changes the trainable bucket " + nameText(b->name));
+    else if (u.ownSlice && !u.gathered)
+      f.add("S8", at.line,
+            "update changes this rank's slice of " + nameText(b->name) + " in " + u.label +
+                ", but never gathers the whole again");
+  }
+}
+
+} // namespace
+
+void verifyBindings(const Schedule &s, Findings &f) { Bindings(s, f).run(); }
+
+} // namespace ds

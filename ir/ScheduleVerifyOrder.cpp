@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// S4: no deadlock. The list order is a topological order of streams and waits, because every wait names an
+// earlier instruction of another stream; labels are unique; each kind of instruction has its one stream, so
+// that collectives have one total order, the same on all ranks.
+#include "ir/ScheduleNames.h"
+#include "ir/ScheduleVerify.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace ds {
+
+static void verifyWaits(const SchedProgram &p, int index, Findings &f) {
+  const Instr &i = p.instrs[index];
+  std::vector<int> waits = i.waits;
+  std::sort(waits.begin(), waits.end());
+  if (std::adjacent_find(waits.begin(), waits.end()) != waits.end())
+    f.add("S4", p, i, "waits twice for the same instruction");
+  for (int w : waits) {
+    if (w < 0 || w >= static_cast<int>(p.instrs.size()))
+      return f.add("S4", p, i,
+                   "waits for instruction number " + std::to_string(w) + ", but there are " +
+                       std::to_string(p.instrs.size()));
+    const Instr &other = p.instrs[w];
+    if (w == index)
+      f.add("S4", p, i, "waits for itself");
+    else if (other.stream == i.stream)
+      f.add("S4", p, i,
+            "waits for " + nameText(other.label) + " on its own stream, " +
+                (w < index ? "which is in order anyway" : "which comes later"));
+    else if (w > index)
+      f.add("S4", p, i,
+            "waits for " + nameText(other.label) + ", which comes later in the program");
+  }
+}
+
+void verifyOrder(const Schedule &s, Findings &f) {
+  for (const SchedProgram &p : s.programs) {
+    std::unordered_set<std::string> labels;
+    for (size_t k = 0; k < p.instrs.size(); ++k) {
+      const Instr &i = p.instrs[k];
+      if (i.label.empty())
+        f.add("S4", p, i, "has no label");
+      else if (!labels.insert(i.label).second)
+        f.add("S4", p, i, "has the label of an earlier instruction");
+      if (i.stream != streamOf(i.kind))
+        f.add("S4", p, i, "belongs on stream " + std::string(text(streamOf(i.kind))));
+      verifyWaits(p, static_cast<int>(k), f);
+    }
+  }
+}
+
+} // namespace ds

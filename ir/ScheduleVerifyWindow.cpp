@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The programs of one update window, in the order in which they run.
+// S9: the set of programs fits the number of micro-batches. Programs join at their boundaries: every stream
+// is drained, so rules about order need to look at one program at a time.
+// S6: every accumulator is stored exactly once, then added to in every later micro-batch, and read only
+// after it was stored.
+#include "ir/ScheduleNames.h"
+#include "ir/ScheduleVerify.h"
+
+#include <algorithm>
+#include <map>
+
+namespace ds {
+
+namespace {
+
+/// Disjoint half-open intervals of bytes.
+class ByteSet {
+public:
+  bool intersects(int64_t begin, int64_t end) const {
+    auto it = parts.upper_bound(begin);
+    if (it != parts.begin() && std::prev(it)->second > begin)
+      return true;
+    return it != parts.end() && it->first < end;
+  }
+  bool contains(int64_t begin, int64_t end) const {
+    auto it = parts.upper_bound(begin);
+    return it != parts.begin() && std::prev(it)->second >= end;
+  }
+  void add(int64_t begin, int64_t end) {
+    auto it = parts.upper_bound(begin);
+    if (it != parts.begin() && std::prev(it)->second >= begin)
+      --it;
+    while (it != parts.end() && it->first <= end) {
+      begin = std::min(begin, it->first);
+      end = std::max(end, it->second);
+      it = parts.erase(it);
+    }
+    parts.emplace(begin, end);
+  }
+
+private:
+  std::map<int64_t, int64_t> parts; // begin -> end
+};
+
+struct Accumulator {
+  ByteSet stored;
+  int program = -1;  // index in the window of the program that stored it; -1: none yet
+  std::string label; // of the instruction that did
+};
+
+class Window {
+public:
+  Window(const Schedule &s, Findings &f) : s(s), f(f) {}
+  void run();
+
+private:
+  bool programs();
+  void visit(int number, const SchedProgram &p);
+  void instr(int number, const SchedProgram &p, const Instr &i);
+  void store(int number, const SchedProgram &p, const Instr &i, const Access &a);
+
+  const Schedule &s;
+  Findings &f;
+  std::vector<const SchedProgram *> window;
+  std::map<int, Accumulator> accums; // by buffer
+  std::map<int, int> added;          // buffers that the current program adds to
+  std::vector<Access> list;
+};
+
+/// S9. Fills the window.
+bool Window::programs() {
+  std::vector<std::string> want;
+  int64_t n = s.step.gradAccum;
+  if (n == 1)
+    want = {"micro.only", "update"};
+  else if (n == 2)
+    want = {"micro.first", "micro.last", "update"};
+  else
+    want = {"micro.first", "micro.mid", "micro.last", "update"};
+  std::vector<std::string> have;
+  for (const SchedProgram &p : s.programs)
+    have.push_back(p.name);
+  auto list = [](const std::vector<std::string> &names) {
+    std::string text;
+    for (const std::string &name : names)
+      text += (text.empty() ? "" : ", ") + nameText(name);
+    return text;
+  };
+  if (n < 1 || s.step.microBatch < 1 || s.step.stage < 0 || s.step.stage > 3)
+    f.add("S9", 0, "stage must lie in [0, 3], micro_batch and grad_accum must be at least 1");
+  else if (have != want)
+    f.add("S9", 0,
+          "grad_accum " + std::to_string(n) + " needs the programs " + list(want) +
+              " in this order, found " + (have.empty() ? "none" : list(have)));
+  for (const SchedProgram &p : s.programs)
+    window.push_back(&p);
+  return have == want;
+}
+
+void Window::store(int number, const SchedProgram &p, const Instr &i, const Access &a) {
+  Accumulator &acc = accums[a.buffer];
+  if (acc.stored.intersects(a.begin, a.end))
+    f.add("S6", p, i,
+          "stores " + nameText(*a.name) + ", which " + acc.label +
+              " has stored before in this window; it must add");
+  else if (p.name == "micro.mid")
+    f.add("S6", p, i,
+          "stores " + nameText(*a.name) +
+              ", but this program runs many times in a window; it must add");
+  acc.stored.add(a.begin, a.end);
+  if (acc.program < 0) {
+    acc.program = number;
+    acc.label = p.name + "'s " + nameText(i.label);
+  }
+}
+
+void Window::instr(int number, const SchedProgram &p, const Instr &i) {
+  accesses(s, p, i, list);
+  auto isAccum = [&](const Access &a) {
+    return bufferAt(s, p, a.buffer).kind == BufferKind::Accum;
+  };
+  for (const Access &a : list)
+    if (!a.write && isAccum(a) && !accums[a.buffer].stored.contains(a.begin, a.end))
+      f.add("S6", p, i, "reads " + nameText(*a.name) + ", which nothing has stored in this window");
+  bool accumulates = i.kind == InstrKind::Launch && i.op == OpKind::Accumulate;
+  if (accumulates && i.attrs.flag("first") != (i.ins.size() == 1))
+    f.add("S6", p, i,
+          i.ins.size() == 1 ? "has one operand, but is not {first}"
+                            : "is {first}, but reads the accumulator");
+  for (const Access &a : list) {
+    if (!a.write || !isAccum(a))
+      continue;
+    bool reads = std::any_of(list.begin(), list.end(),
+                             [&](const Access &r) { return !r.write && overlap(r, a); });
+    if (reads)
+      ++added[a.buffer];
+    else
+      store(number, p, i, a);
+  }
+}
+
+void Window::visit(int number, const SchedProgram &p) {
+  added.clear();
+  for (const Instr &i : p.instrs)
+    instr(number, p, i);
+  for (PlaceRef r : p.returns) {
+    Access a = accessOf(s, p, r, false);
+    const Buffer &b = bufferAt(s, p, a.buffer);
+    if (b.kind == BufferKind::Accum && !accums[a.buffer].stored.contains(a.begin, a.end))
+      f.add("S6", b.line,
+            p.name + ": returns " + nameText(*a.name) +
+                ", which nothing has stored in this window");
+  }
+  if (p.name == "update")
+    return;
+  for (const auto &[buffer, acc] : accums)
+    if (acc.program >= 0 && acc.program < number && !added.count(buffer))
+      f.add("S6", bufferAt(s, p, buffer).line,
+            p.name + ": nothing is added to " + nameText(bufferAt(s, p, buffer).name) + ", which " +
+                acc.label + " has stored; this micro-batch would be lost");
+}
+
+void Window::run() {
+  if (!programs())
+    return;
+  for (size_t k = 0; k < window.size(); ++k)
+    visit(static_cast<int>(k), *window[k]);
+}
+
+} // namespace
+
+void verifyWindow(const Schedule &s, Findings &f) { Window(s, f).run(); }
+
+} // namespace ds
