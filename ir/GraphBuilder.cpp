@@ -12,39 +12,13 @@ Status ShapeCtx::error(std::string text, const char *rule) const {
   return Status::error(std::string(info(kind).text) + ": " + text + " [" + rule + "]");
 }
 
-static Status inferShape(const ShapeCtx &c) {
-  switch (c.kind) {
-#define OP(kind, text, minIn, maxIn, outs, attrs, shape, grad, traits)                             \
-  case OpKind::kind:                                                                               \
-    return shape##shape(c);
-#include "ir/Ops.def"
-#undef OP
-  }
-  llvm_unreachable("all kinds are in the table");
-}
-
-static std::string count(int n, const char *what) {
-  return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
-}
-
-static Status checkOperandCount(const OpInfo &op, int n) {
-  if (n >= op.minIn && (op.maxIn < 0 || n <= op.maxIn))
-    return {};
-  std::string want = op.maxIn < 0 ? "at least " + count(op.minIn, "operand")
-                     : op.minIn == op.maxIn
-                         ? count(op.minIn, "operand")
-                         : std::to_string(op.minIn) + " to " + count(op.maxIn, "operand");
-  return Status::error(std::string(op.text) + ": takes " + want + ", has " + std::to_string(n) +
-                       " [G3]");
-}
-
 Status inferTypes(OpKind k, llvm::ArrayRef<Type> operands, const Attrs &attrs, const Module &m,
                   llvm::SmallVectorImpl<Type> &results, llvm::ArrayRef<Symbol *> bound) {
   const OpInfo &op = info(k);
-  TRY(checkOperandCount(op, static_cast<int>(operands.size())));
-  results.clear();
+  std::vector<Type> shapes;
+  TRY(inferShape({k, {operands.data(), operands.size()}, attrs, m.mesh, shapes}));
+  results.assign(shapes.begin(), shapes.end());
   ShapeCtx c{k, operands, attrs, m, results};
-  TRY(inferShape(c));
   assert(results.size() == static_cast<size_t>(op.outs) && "a shape rule gives every result a type");
   for (const Type &t : results)
     if (std::string p = typeProblem(Type(t.dtype, t.dims), m); !p.empty())
@@ -83,7 +57,7 @@ StatusOr<Op *> Builder::tryCreate(OpKind k, llvm::ArrayRef<Value *> operands,
   const OpInfo &op = info(k);
   TRY(completeAttrs(attrs, op.attrs, op.text));
   if (names.size() + bound.size() != static_cast<size_t>(op.outs))
-    return Status::error(std::string(op.text) + ": has " + count(op.outs, "result") + ", but " +
+    return Status::error(std::string(op.text) + ": number of results is " + std::to_string(op.outs) + ", but " +
                          std::to_string(names.size()) + " named and " +
                          std::to_string(bound.size()) + " bound [G3]");
   llvm::SmallVector<Type, 8> types, results;

@@ -2,13 +2,13 @@
 //
 // Shape rules of buckets and collectives. A bucket is a vector; a shard of it prints, and is typed by,
 // the whole padded extent, so collectives and `own` keep dims.
-#include "ir/GraphShapesCommon.h"
+#include "ir/ShapesCommon.h"
 
 #include <algorithm>
 
 namespace ds {
 
-static Status wantBucket(const ShapeCtx &c, int i, const char *rule) {
+static Status wantBucket(const ShapeArgs &c, int i, const char *rule) {
   if (c.in[i].rank() == 1)
     return {};
   return c.error(operandText(i) + " is " + typeText(c.in[i]) + ", expected a bucket of rank 1",
@@ -16,7 +16,7 @@ static Status wantBucket(const ShapeCtx &c, int i, const char *rule) {
 }
 
 // view: elements [at, at + product(dims)) of a bucket.
-Status shapeView(const ShapeCtx &c) {
+Status shapeView(const ShapeArgs &c) {
   TRY(wantBucket(c, 0, "view_1"));
   Dims dims = c.attrs.list("dims");
   TRY(wantDims(c, dims, "view_2"));
@@ -29,18 +29,18 @@ Status shapeView(const ShapeCtx &c) {
 }
 
 // The number of ranks along `over`: every named axis must be in the mesh, once.
-static StatusOr<int64_t> ranksOver(const ShapeCtx &c, const char *rule) {
+static StatusOr<int64_t> ranksOver(const ShapeArgs &c, const char *rule) {
   std::string over = c.attrs.s("over"), mesh;
-  for (const auto &axis : c.module.mesh)
+  for (const auto &axis : c.mesh)
     mesh += (mesh.empty() ? "" : ",") + axis.first;
   int64_t ranks = 1;
   std::vector<std::string> seen;
   for (size_t begin = 0; begin <= over.size();) {
     size_t end = std::min(over.find(',', begin), over.size());
     std::string name = over.substr(begin, end - begin);
-    auto at = std::find_if(c.module.mesh.begin(), c.module.mesh.end(),
+    auto at = std::find_if(c.mesh.begin(), c.mesh.end(),
                            [&](const auto &axis) { return axis.first == name; });
-    if (at == c.module.mesh.end() || std::find(seen.begin(), seen.end(), name) != seen.end())
+    if (at == c.mesh.end() || std::find(seen.begin(), seen.end(), name) != seen.end())
       return c.error("over=\"" + over + "\": expected distinct axes of the mesh, which has \"" +
                          mesh + "\"",
                      rule);
@@ -53,7 +53,7 @@ static StatusOr<int64_t> ranksOver(const ShapeCtx &c, const char *rule) {
   return ranks;
 }
 
-static Status wantDivisible(const ShapeCtx &c, int64_t ranks, const char *rule) {
+static Status wantDivisible(const ShapeArgs &c, int64_t ranks, const char *rule) {
   if (c.in[0].dims[0] % ranks == 0)
     return {};
   return c.error(typeText(c.in[0]) + " does not divide by " + std::to_string(ranks) + " ranks",
@@ -61,7 +61,7 @@ static Status wantDivisible(const ShapeCtx &c, int64_t ranks, const char *rule) 
 }
 
 // own: this rank's slice of a replicated bucket; dims stay those of the whole.
-Status shapeOwn(const ShapeCtx &c) {
+Status shapeOwn(const ShapeArgs &c) {
   TRY(wantBucket(c, 0, "own_1"));
   TRY_ASSIGN(int64_t ranks, ranksOver(c, "own_2"));
   TRY(wantDivisible(c, ranks, "own_3"));
@@ -69,7 +69,7 @@ Status shapeOwn(const ShapeCtx &c) {
 }
 
 // pack: operand i row-major from element at[i] on, in increasing order without overlap; gaps are zero.
-Status shapePack(const ShapeCtx &c) {
+Status shapePack(const ShapeArgs &c) {
   std::vector<int64_t> at = c.attrs.list("at");
   int64_t elems = c.attrs.i("elems"), free = 0;
   TRY(wantDims(c, {elems}, "pack_1"));
@@ -94,7 +94,7 @@ Status shapePack(const ShapeCtx &c) {
 }
 
 // accumulate ([acc,] v): the accumulator has v's dims and, for floating point, v's accumulate type.
-Status shapeAccumulate(const ShapeCtx &c) {
+Status shapeAccumulate(const ShapeArgs &c) {
   const Type &v = c.in.back();
   DType dtype = isFloat(v.dtype) ? accumType(v.dtype) : v.dtype;
   TRY(wantKind(c, static_cast<int>(c.in.size()) - 1, Kinds::Number, "accumulate_1"));
@@ -108,7 +108,7 @@ Status shapeAccumulate(const ShapeCtx &c) {
 }
 
 // all_gather: shard to the whole bucket.
-Status shapeAllGather(const ShapeCtx &c) {
+Status shapeAllGather(const ShapeArgs &c) {
   TRY(wantBucket(c, 0, "all_gather_1"));
   TRY_ASSIGN(int64_t ranks, ranksOver(c, "all_gather_2"));
   TRY(wantDivisible(c, ranks, "all_gather_3"));
@@ -118,7 +118,7 @@ Status shapeAllGather(const ShapeCtx &c) {
 static DType sumType(DType d) { return isFloat(d) ? accumType(d) : d; }
 
 // reduce_scatter: the sum over ranks, in the accumulate type; each rank keeps its slice.
-Status shapeReduceScatter(const ShapeCtx &c) {
+Status shapeReduceScatter(const ShapeArgs &c) {
   TRY(wantBucket(c, 0, "reduce_scatter_1"));
   TRY(wantKind(c, 0, Kinds::Number, "reduce_scatter_1"));
   TRY_ASSIGN(int64_t ranks, ranksOver(c, "reduce_scatter_2"));
@@ -127,7 +127,7 @@ Status shapeReduceScatter(const ShapeCtx &c) {
 }
 
 // all_reduce: the sum over ranks, in the accumulate type, of a value of any shape.
-Status shapeAllReduce(const ShapeCtx &c) {
+Status shapeAllReduce(const ShapeArgs &c) {
   TRY(wantKind(c, 0, Kinds::Number, "all_reduce_1"));
   TRY_ASSIGN(int64_t ranks, ranksOver(c, "all_reduce_2"));
   (void)ranks;

@@ -2,7 +2,7 @@
 //
 // Shape rules of the update program: norm, clipping, optimizers and the scalars that they read.
 // Scalars: lr and decay f64[groups]; clip, b1t, b2t f64[]; step i64[]; skip bool[].
-#include "ir/GraphShapesCommon.h"
+#include "ir/ShapesCommon.h"
 
 #include "ir/Bins.h"
 
@@ -11,7 +11,7 @@
 namespace ds {
 
 // sum_squares: gradient shards to exact bins.
-Status shapeSumSquares(const ShapeCtx &c) {
+Status shapeSumSquares(const ShapeArgs &c) {
   for (size_t i = 0; i < c.in.size(); ++i) {
     int at = static_cast<int>(i);
     TRY(wantKind(c, at, Kinds::Arith, "sum_squares_1"));
@@ -21,7 +21,7 @@ Status shapeSumSquares(const ShapeCtx &c) {
 }
 
 // clip_factor (bins) -> norm, factor, skip.
-Status shapeClipFactor(const ShapeCtx &c) {
+Status shapeClipFactor(const ShapeArgs &c) {
   TRY(wantType(c, 0, DType::I64, {kBinSlots}, "clip_factor_1"));
   if (!(c.attrs.f("max_norm") >= 0))
     return c.error("max_norm " + doubleText(c.attrs.f("max_norm")) + " is less than 0",
@@ -32,13 +32,13 @@ Status shapeClipFactor(const ShapeCtx &c) {
 }
 
 // inv_count (n) -> 1/n.
-Status shapeInvCount(const ShapeCtx &c) {
+Status shapeInvCount(const ShapeArgs &c) {
   TRY(wantType(c, 0, DType::I64, {}, "inv_count_1"));
   return addResult(c, DType::F64, {});
 }
 
 // lr_schedule (lr, step, skip) -> lr. step is the number of updates applied before this one.
-Status shapeLrSchedule(const ShapeCtx &c) {
+Status shapeLrSchedule(const ShapeArgs &c) {
   TRY(wantVector(c, 0, DType::F64, "lr_schedule_1"));
   TRY(wantType(c, 1, DType::I64, {}, "lr_schedule_1"));
   TRY(wantType(c, 2, DType::Bool, {}, "lr_schedule_1"));
@@ -57,7 +57,7 @@ Status shapeLrSchedule(const ShapeCtx &c) {
 }
 
 // advance (s, skip) -> s * mul + add. A counter (i64) takes whole numbers.
-Status shapeAdvance(const ShapeCtx &c) {
+Status shapeAdvance(const ShapeArgs &c) {
   if (c.in[0].dtype != DType::F64 && c.in[0].dtype != DType::I64)
     return c.error("operand 0 is " + typeText(c.in[0]) + ", expected f64 or i64", "advance_1");
   TRY(wantType(c, 1, DType::Bool, {}, "advance_1"));
@@ -67,7 +67,7 @@ Status shapeAdvance(const ShapeCtx &c) {
 }
 
 // Operand 0 is a gradient, 1 a parameter shard, then `states` states: vectors of one type.
-static Status wantStates(const ShapeCtx &c, int states, const char *rule) {
+static Status wantStates(const ShapeArgs &c, int states, const char *rule) {
   TRY(wantKind(c, 1, Kinds::Arith, rule));
   TRY(wantVector(c, 1, c.in[1].dtype, rule));
   for (int i = 0; i < states + 2; ++i)
@@ -76,7 +76,7 @@ static Status wantStates(const ShapeCtx &c, int states, const char *rule) {
 }
 
 // From operand i on: lr, decay, clip, skip.
-static Status wantScalars(const ShapeCtx &c, int i, const char *rule) {
+static Status wantScalars(const ShapeArgs &c, int i, const char *rule) {
   TRY(wantVector(c, i, DType::F64, rule));
   TRY(wantType(c, i + 1, DType::F64, c.in[i].dims, rule));
   TRY(wantType(c, i + 2, DType::F64, {}, rule));
@@ -84,7 +84,7 @@ static Status wantScalars(const ShapeCtx &c, int i, const char *rule) {
 }
 
 // sgd (g, p, m, lr, decay, clip, skip) -> p, m.
-Status shapeSgd(const ShapeCtx &c) {
+Status shapeSgd(const ShapeArgs &c) {
   TRY(wantStates(c, 1, "sgd_1"));
   TRY(wantScalars(c, 3, "sgd_2"));
   if (c.attrs.f("dampening") != 0)
@@ -95,7 +95,7 @@ Status shapeSgd(const ShapeCtx &c) {
 }
 
 // adam (g, p, m, v, lr, decay, clip, skip, b1t, b2t) -> p, m, v.
-Status shapeAdam(const ShapeCtx &c) {
+Status shapeAdam(const ShapeArgs &c) {
   TRY(wantStates(c, 2, "adam_1"));
   TRY(wantScalars(c, 4, "adam_2"));
   TRY(wantType(c, 8, DType::F64, {}, "adam_2"));

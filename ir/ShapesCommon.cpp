@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ir/GraphShapesCommon.h"
+#include "ir/ShapesCommon.h"
 
 #include <algorithm>
 #include <cmath>
@@ -24,7 +24,7 @@ int64_t productOf(const Dims &dims) {
   return zero ? 0 : n;
 }
 
-Status addResult(const ShapeCtx &c, DType dtype, Dims dims) {
+Status addResult(const ShapeArgs &c, DType dtype, Dims dims) {
   if (productOf(dims) < 0)
     return c.error("the result " + std::string(text(dtype)) + dimsText(dims) +
                        " is larger than 2^48 elements",
@@ -38,7 +38,7 @@ Status addResult(const ShapeCtx &c, DType dtype, Dims dims) {
   return {};
 }
 
-StatusOr<int64_t> normalAxis(const ShapeCtx &c, int64_t axis, int64_t rank, const char *rule) {
+StatusOr<int64_t> normalAxis(const ShapeArgs &c, int64_t axis, int64_t rank, const char *rule) {
   if (axis < -rank || axis >= rank)
     return c.error("axis " + std::to_string(axis) + " is not in [" + std::to_string(-rank) + ", " +
                        std::to_string(rank) + ") for rank " + std::to_string(rank),
@@ -46,7 +46,7 @@ StatusOr<int64_t> normalAxis(const ShapeCtx &c, int64_t axis, int64_t rank, cons
   return axis < 0 ? axis + rank : axis;
 }
 
-Status checkAxes(const ShapeCtx &c, const std::vector<int64_t> &axes, int64_t rank,
+Status checkAxes(const ShapeArgs &c, const std::vector<int64_t> &axes, int64_t rank,
                  const char *rule) {
   for (size_t i = 0; i < axes.size(); ++i) {
     if (axes[i] < 0 || axes[i] >= rank)
@@ -58,7 +58,7 @@ Status checkAxes(const ShapeCtx &c, const std::vector<int64_t> &axes, int64_t ra
   return {};
 }
 
-StatusOr<Dims> broadcastDims(const ShapeCtx &c, const Dims &a, const Dims &b, const char *rule) {
+StatusOr<Dims> broadcastDims(const ShapeArgs &c, const Dims &a, const Dims &b, const char *rule) {
   Dims out(std::max(a.size(), b.size()));
   for (size_t i = 0; i < out.size(); ++i) { // i counts from the last axis
     int64_t x = i < a.size() ? a[a.size() - 1 - i] : 1;
@@ -79,7 +79,7 @@ std::string operandText(int i) { return "operand " + std::to_string(i); }
 Dims head(const Dims &dims, int64_t end) { return Dims(dims.begin(), dims.begin() + end); }
 Dims tail(const Dims &dims, int64_t begin) { return Dims(dims.begin() + begin, dims.end()); }
 
-Status wantKind(const ShapeCtx &c, int i, Kinds k, const char *rule) {
+Status wantKind(const ShapeArgs &c, int i, Kinds k, const char *rule) {
   DType d = c.in[i].dtype;
   bool ok = k == Kinds::Any || (k == Kinds::Number && d != DType::Bool) ||
             (k == Kinds::Float && isFloat(d)) ||
@@ -92,7 +92,7 @@ Status wantKind(const ShapeCtx &c, int i, Kinds k, const char *rule) {
   return c.error(operandText(i) + " is " + typeText(c.in[i]) + ", expected " + wanted, rule);
 }
 
-Status wantSameDType(const ShapeCtx &c, int i, int j, const char *rule) {
+Status wantSameDType(const ShapeArgs &c, int i, int j, const char *rule) {
   if (c.in[i].dtype == c.in[j].dtype)
     return {};
   return c.error("element types differ: " + operandText(j) + " is " + typeText(c.in[j]) + ", " +
@@ -100,7 +100,7 @@ Status wantSameDType(const ShapeCtx &c, int i, int j, const char *rule) {
                  rule);
 }
 
-Status wantType(const ShapeCtx &c, int i, DType dtype, const Dims &dims, const char *rule) {
+Status wantType(const ShapeArgs &c, int i, DType dtype, const Dims &dims, const char *rule) {
   if (c.in[i].dtype == dtype && c.in[i].dims == dims)
     return {};
   return c.error(operandText(i) + " is " + typeText(c.in[i]) + ", expected " +
@@ -108,7 +108,7 @@ Status wantType(const ShapeCtx &c, int i, DType dtype, const Dims &dims, const c
                  rule);
 }
 
-Status wantVector(const ShapeCtx &c, int i, DType dtype, const char *rule) {
+Status wantVector(const ShapeArgs &c, int i, DType dtype, const char *rule) {
   if (c.in[i].dtype == dtype && c.in[i].rank() == 1)
     return {};
   return c.error(operandText(i) + " is " + typeText(c.in[i]) + ", expected a vector of " +
@@ -116,7 +116,7 @@ Status wantVector(const ShapeCtx &c, int i, DType dtype, const char *rule) {
                  rule);
 }
 
-Status wantDims(const ShapeCtx &c, const Dims &dims, const char *rule) {
+Status wantDims(const ShapeArgs &c, const Dims &dims, const char *rule) {
   for (int64_t d : dims)
     if (d < 0)
       return c.error("dims " + dimsText(dims) + " contain " + std::to_string(d) +
@@ -127,7 +127,7 @@ Status wantDims(const ShapeCtx &c, const Dims &dims, const char *rule) {
   return {};
 }
 
-Status wantFits(const ShapeCtx &c, double value, DType dtype, const char *rule) {
+Status wantFits(const ShapeArgs &c, double value, DType dtype, const char *rule) {
   if (isFloat(dtype))
     return {};
   bool isSigned =
@@ -141,7 +141,7 @@ Status wantFits(const ShapeCtx &c, double value, DType dtype, const char *rule) 
                  rule);
 }
 
-StatusOr<DType> dtypeAttr(const ShapeCtx &c, std::string_view name, const char *rule) {
+StatusOr<DType> dtypeAttr(const ShapeArgs &c, std::string_view name, const char *rule) {
   std::string word = c.attrs.s(name);
   if (auto d = dtypeFromText(word))
     return *d;

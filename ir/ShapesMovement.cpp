@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Shape rules of ops that move elements or make them. List attributes have one entry per axis.
-#include "ir/GraphShapesCommon.h"
+#include "ir/ShapesCommon.h"
 
 #include <limits>
 
 namespace ds {
 
 // reshape: same number of elements in row-major order.
-Status shapeReshape(const ShapeCtx &c) {
+Status shapeReshape(const ShapeArgs &c) {
   Dims dims = c.attrs.list("dims");
   TRY(wantDims(c, dims, "reshape_1"));
   int64_t from = c.in[0].elems(), to = productOf(dims);
@@ -20,7 +20,7 @@ Status shapeReshape(const ShapeCtx &c) {
 }
 
 // transpose: result axis i is operand axis perm[i].
-Status shapeTranspose(const ShapeCtx &c) {
+Status shapeTranspose(const ShapeArgs &c) {
   std::vector<int64_t> perm = c.attrs.list("perm");
   int64_t rank = c.in[0].rank();
   std::vector<bool> seen(rank);
@@ -41,7 +41,7 @@ Status shapeTranspose(const ShapeCtx &c) {
 }
 
 // broadcast: the operand's axes, aligned at the last, are 1 or equal to dims.
-Status shapeBroadcastTo(const ShapeCtx &c) {
+Status shapeBroadcastTo(const ShapeArgs &c) {
   Dims dims = c.attrs.list("dims");
   TRY(wantDims(c, dims, "broadcast_to_1"));
   TRY_ASSIGN(Dims both, broadcastDims(c, c.in[0].dims, dims, "broadcast_to_2"));
@@ -52,7 +52,7 @@ Status shapeBroadcastTo(const ShapeCtx &c) {
   return addResult(c, c.in[0].dtype, std::move(dims));
 }
 
-static Status wantLength(const ShapeCtx &c, const char *name, const std::vector<int64_t> &list,
+static Status wantLength(const ShapeArgs &c, const char *name, const std::vector<int64_t> &list,
                          const char *rule) {
   if (static_cast<int64_t>(list.size()) == c.in[0].rank())
     return {};
@@ -62,7 +62,7 @@ static Status wantLength(const ShapeCtx &c, const char *name, const std::vector<
 }
 
 // slice: elements starts[i], starts[i] + strides[i], ... below limits[i] of every axis i.
-Status shapeSlice(const ShapeCtx &c) {
+Status shapeSlice(const ShapeArgs &c) {
   std::vector<int64_t> starts = c.attrs.list("starts"), limits = c.attrs.list("limits"),
                        strides = c.attrs.list("strides");
   TRY(wantLength(c, "starts", starts, "slice_1"));
@@ -87,7 +87,7 @@ Status shapeSlice(const ShapeCtx &c) {
 }
 
 // pad: interior[i] new elements between neighbours, low[i] in front and high[i] behind; negative ones crop.
-Status shapePad(const ShapeCtx &c) {
+Status shapePad(const ShapeArgs &c) {
   std::vector<int64_t> low = c.attrs.list("low"), high = c.attrs.list("high"),
                        interior = c.attrs.list("interior");
   TRY(wantLength(c, "low", low, "pad_1"));
@@ -115,13 +115,13 @@ Status shapePad(const ShapeCtx &c) {
 }
 
 // reverse: the order of elements along the axes is turned round.
-Status shapeReverse(const ShapeCtx &c) {
+Status shapeReverse(const ShapeArgs &c) {
   TRY(checkAxes(c, c.attrs.list("axes"), c.in[0].rank(), "reverse_1"));
   return addResult(c, c.in[0].dtype, c.in[0].dims);
 }
 
 // concat: equal dtypes and extents except along axis.
-Status shapeConcat(const ShapeCtx &c) {
+Status shapeConcat(const ShapeArgs &c) {
   TRY_ASSIGN(int64_t axis, normalAxis(c, c.attrs.i("axis"), c.in[0].rank(), "concat_1"));
   Dims dims = c.in[0].dims;
   for (size_t i = 1; i < c.in.size(); ++i) {
@@ -141,7 +141,7 @@ Status shapeConcat(const ShapeCtx &c) {
   return addResult(c, c.in[0].dtype, std::move(dims));
 }
 
-static Status wantIndices(const ShapeCtx &c, int i, const char *rule) {
+static Status wantIndices(const ShapeArgs &c, int i, const char *rule) {
   if (c.in[i].dtype == DType::I64 || c.in[i].dtype == DType::I32)
     return {};
   return c.error(operandText(i) + " (indices) is " + typeText(c.in[i]) + ", expected i64 or i32",
@@ -156,14 +156,14 @@ static Dims gathered(const Dims &x, const Dims &indices, int64_t axis) {
 }
 
 // gather (x, indices): x.dims[:axis] + indices.dims + x.dims[axis+1:].
-Status shapeGather(const ShapeCtx &c) {
+Status shapeGather(const ShapeArgs &c) {
   TRY_ASSIGN(int64_t axis, normalAxis(c, c.attrs.i("axis"), c.in[0].rank(), "gather_1"));
   TRY(wantIndices(c, 1, "gather_2"));
   return addResult(c, c.in[0].dtype, gathered(c.in[0].dims, c.in[1].dims, axis));
 }
 
 // gather_grad (dy, indices): dims are those of gather's x; dy is added at its indices.
-Status shapeGatherGrad(const ShapeCtx &c) {
+Status shapeGatherGrad(const ShapeArgs &c) {
   Dims dims = c.attrs.list("dims");
   TRY(wantDims(c, dims, "gather_grad_1"));
   TRY_ASSIGN(int64_t axis,
@@ -175,14 +175,14 @@ Status shapeGatherGrad(const ShapeCtx &c) {
 }
 
 // trilu: the upper or lower triangle of the last two axes, from diagonal k.
-Status shapeTrilu(const ShapeCtx &c) {
+Status shapeTrilu(const ShapeArgs &c) {
   if (c.in[0].rank() < 2)
     return c.error("operand 0 is " + typeText(c.in[0]) + ", expected rank 2 or more", "trilu_1");
   return addResult(c, c.in[0].dtype, c.in[0].dims);
 }
 
 // iota: start + step * index along axis.
-Status shapeIota(const ShapeCtx &c) {
+Status shapeIota(const ShapeArgs &c) {
   Dims dims = c.attrs.list("dims");
   TRY(wantDims(c, dims, "iota_1"));
   TRY_ASSIGN(int64_t axis,
@@ -202,7 +202,7 @@ Status shapeIota(const ShapeCtx &c) {
 }
 
 // fill: every element is value.
-Status shapeFill(const ShapeCtx &c) {
+Status shapeFill(const ShapeArgs &c) {
   Dims dims = c.attrs.list("dims");
   TRY(wantDims(c, dims, "fill_1"));
   TRY_ASSIGN(DType dtype, dtypeAttr(c, "dtype", "fill_2"));

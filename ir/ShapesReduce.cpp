@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Shape rules of reductions, softmax and matrix products.
-#include "ir/GraphShapesCommon.h"
+#include "ir/ShapesCommon.h"
 
 namespace ds {
 
 // reduce_*: the axes disappear, or stay with extent 1 under keepdims.
-Status shapeReduce(const ShapeCtx &c) {
+Status shapeReduce(const ShapeArgs &c) {
   std::vector<int64_t> axes = c.attrs.list("axes");
   TRY(wantKind(c, 0, Kinds::Number, "reduce_1"));
   TRY(checkAxes(c, axes, c.in[0].rank(), "reduce_2"));
@@ -24,7 +24,7 @@ Status shapeReduce(const ShapeCtx &c) {
 }
 
 // softmax log_softmax: floating point, along one axis.
-Status shapeSoftmaxLike(const ShapeCtx &c) {
+Status shapeSoftmaxLike(const ShapeArgs &c) {
   TRY(wantKind(c, 0, Kinds::Float, "softmax_1"));
   TRY_ASSIGN(int64_t axis, normalAxis(c, c.attrs.i("axis", -1), c.in[0].rank(), "softmax_2"));
   (void)axis;
@@ -32,14 +32,14 @@ Status shapeSoftmaxLike(const ShapeCtx &c) {
 }
 
 // softmax_grad (dy, y).
-Status shapeSoftmaxGrad(const ShapeCtx &c) {
+Status shapeSoftmaxGrad(const ShapeArgs &c) {
   TRY(shapeSoftmaxLike(c));
   return wantType(c, 1, c.in[0].dtype, c.in[0].dims, "softmax_grad_1");
 }
 
 // matmul: rows x inner times inner x columns over the last two axes, which trans_* exchanges first; the
 // axes before them broadcast.
-Status shapeMatmul(const ShapeCtx &c) {
+Status shapeMatmul(const ShapeArgs &c) {
   TRY(wantKind(c, 0, Kinds::Number, "matmul_1"));
   TRY(wantSameDType(c, 1, 0, "matmul_1"));
   const Dims &a = c.in[0].dims, &b = c.in[1].dims;

@@ -2,24 +2,24 @@
 //
 // Shape rules of elementwise ops. Operands broadcast as in numpy where the rule says so; they never
 // convert: dtypes must agree, `cast` is an op of its own.
-#include "ir/GraphShapesCommon.h"
+#include "ir/ShapesCommon.h"
 
 namespace ds {
 
 // neg abs sign relu: a number type, unchanged.
-Status shapeSame(const ShapeCtx &c) {
+Status shapeSame(const ShapeArgs &c) {
   TRY(wantKind(c, 0, Kinds::Number, "same_1"));
   return addResult(c, c.in[0].dtype, c.in[0].dims);
 }
 
 // exp log tanh ...: a floating-point type, unchanged.
-Status shapeSameFloat(const ShapeCtx &c) {
+Status shapeSameFloat(const ShapeArgs &c) {
   TRY(wantKind(c, 0, Kinds::Float, "same_float_1"));
   return addResult(c, c.in[0].dtype, c.in[0].dims);
 }
 
 // relu_grad gelu_grad tanh_grad: all operands have one type, which is the result's.
-Status shapeSameAll(const ShapeCtx &c) {
+Status shapeSameAll(const ShapeArgs &c) {
   TRY(wantKind(c, 0, Kinds::Float, "same_all_1"));
   for (size_t i = 1; i < c.in.size(); ++i)
     TRY(wantType(c, static_cast<int>(i), c.in[0].dtype, c.in[0].dims, "same_all_2"));
@@ -27,10 +27,10 @@ Status shapeSameAll(const ShapeCtx &c) {
 }
 
 // copy: anything.
-Status shapeCopy(const ShapeCtx &c) { return addResult(c, c.in[0].dtype, c.in[0].dims); }
+Status shapeCopy(const ShapeArgs &c) { return addResult(c, c.in[0].dtype, c.in[0].dims); }
 
 // add sub mul div max min mod: one number type, broadcast.
-Status shapeBroadcast(const ShapeCtx &c) {
+Status shapeBroadcast(const ShapeArgs &c) {
   TRY(wantKind(c, 0, Kinds::Number, "broadcast_1"));
   TRY(wantSameDType(c, 1, 0, "broadcast_2"));
   TRY_ASSIGN(Dims dims, broadcastDims(c, c.in[0].dims, c.in[1].dims, "broadcast_3"));
@@ -38,7 +38,7 @@ Status shapeBroadcast(const ShapeCtx &c) {
 }
 
 // pow: the base gives the result's dtype; the exponent is any number type.
-Status shapePowBroadcast(const ShapeCtx &c) {
+Status shapePowBroadcast(const ShapeArgs &c) {
   TRY(wantKind(c, 0, Kinds::Number, "pow_1"));
   TRY(wantKind(c, 1, Kinds::Number, "pow_1"));
   TRY_ASSIGN(Dims dims, broadcastDims(c, c.in[0].dims, c.in[1].dims, "pow_2"));
@@ -46,7 +46,7 @@ Status shapePowBroadcast(const ShapeCtx &c) {
 }
 
 // eq: any one dtype; lt le gt ge: one number type. The result is bool.
-Status shapeCompare(const ShapeCtx &c) {
+Status shapeCompare(const ShapeArgs &c) {
   TRY(wantKind(c, 0, c.kind == OpKind::Eq ? Kinds::Any : Kinds::Number, "compare_1"));
   TRY(wantSameDType(c, 1, 0, "compare_2"));
   TRY_ASSIGN(Dims dims, broadcastDims(c, c.in[0].dims, c.in[1].dims, "compare_3"));
@@ -54,7 +54,7 @@ Status shapeCompare(const ShapeCtx &c) {
 }
 
 // and or xor not: bool.
-Status shapeLogical(const ShapeCtx &c) {
+Status shapeLogical(const ShapeArgs &c) {
   for (size_t i = 0; i < c.in.size(); ++i)
     if (c.in[i].dtype != DType::Bool)
       return c.error(operandText(static_cast<int>(i)) + " is " + typeText(c.in[i]) +
@@ -68,13 +68,13 @@ Status shapeLogical(const ShapeCtx &c) {
 }
 
 // is_nan is_inf: floating point to bool.
-Status shapeToBool(const ShapeCtx &c) {
+Status shapeToBool(const ShapeArgs &c) {
   TRY(wantKind(c, 0, Kinds::Float, "to_bool_1"));
   return addResult(c, DType::Bool, c.in[0].dims);
 }
 
 // where (cond, a, b): bool, and two of one dtype; all broadcast.
-Status shapeWhere(const ShapeCtx &c) {
+Status shapeWhere(const ShapeArgs &c) {
   if (c.in[0].dtype != DType::Bool)
     return c.error("the condition is " + typeText(c.in[0]) + ", expected bool", "where_1");
   TRY(wantSameDType(c, 2, 1, "where_2"));
@@ -84,7 +84,7 @@ Status shapeWhere(const ShapeCtx &c) {
 }
 
 // cast: any dtype to any dtype.
-Status shapeCast(const ShapeCtx &c) {
+Status shapeCast(const ShapeArgs &c) {
   TRY_ASSIGN(DType to, dtypeAttr(c, "to", "cast_1"));
   return addResult(c, to, c.in[0].dims);
 }

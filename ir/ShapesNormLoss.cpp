@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Shape rules of normalisation and losses. Statistics and losses are kept in the accumulate type.
-#include "ir/GraphShapesCommon.h"
+#include "ir/ShapesCommon.h"
 
 namespace ds {
 
 // layer_norm (x, scale[, bias]) -> y, mean, rstd: over axes [axis, rank); scale and bias have x's dtype
 // and these axes' dims; mean and rstd have the dims before axis.
-Status shapeLayerNorm(const ShapeCtx &c) {
+Status shapeLayerNorm(const ShapeArgs &c) {
   const Type &x = c.in[0];
   TRY(wantKind(c, 0, Kinds::Float, "layer_norm_1"));
   TRY_ASSIGN(int64_t axis, normalAxis(c, c.attrs.i("axis", -1), x.rank(), "layer_norm_2"));
@@ -21,7 +21,7 @@ Status shapeLayerNorm(const ShapeCtx &c) {
 }
 
 // layer_norm_grad (dy, x, scale, mean, rstd) -> dx, dscale, dbias.
-Status shapeLayerNormGrad(const ShapeCtx &c) {
+Status shapeLayerNormGrad(const ShapeArgs &c) {
   const Type &x = c.in[1];
   TRY(wantKind(c, 1, Kinds::Float, "layer_norm_grad_1"));
   TRY_ASSIGN(int64_t axis, normalAxis(c, c.attrs.i("axis", -1), x.rank(), "layer_norm_grad_2"));
@@ -35,7 +35,7 @@ Status shapeLayerNormGrad(const ShapeCtx &c) {
 }
 
 // Operands 0 and 1 of both cross_entropy ops: logits[..,V] and labels[..].
-static Status checkLogits(const ShapeCtx &c) {
+static Status checkLogits(const ShapeArgs &c) {
   TRY(wantKind(c, 0, Kinds::Float, "cross_entropy_1"));
   const Type &logits = c.in[0], &labels = c.in[1];
   if (logits.rank() < 1)
@@ -51,7 +51,7 @@ static Status checkLogits(const ShapeCtx &c) {
 }
 
 // cross_entropy (logits[..,V], labels[..], inv) -> loss, lse[..].
-Status shapeCrossEntropy(const ShapeCtx &c) {
+Status shapeCrossEntropy(const ShapeArgs &c) {
   TRY(checkLogits(c));
   TRY(wantType(c, 2, DType::F64, {}, "cross_entropy_5"));
   TRY(addResult(c, accumType(c.in[0].dtype), {}));
@@ -59,27 +59,27 @@ Status shapeCrossEntropy(const ShapeCtx &c) {
 }
 
 // cross_entropy_grad (logits, labels, lse, inv) -> the gradient of logits.
-Status shapeCrossEntropyGrad(const ShapeCtx &c) {
+Status shapeCrossEntropyGrad(const ShapeArgs &c) {
   TRY(checkLogits(c));
   TRY(wantType(c, 2, accumType(c.in[0].dtype), c.in[1].dims, "cross_entropy_5"));
   TRY(wantType(c, 3, DType::F64, {}, "cross_entropy_5"));
   return addResult(c, c.in[0].dtype, c.in[0].dims);
 }
 
-static Status checkMse(const ShapeCtx &c) {
+static Status checkMse(const ShapeArgs &c) {
   TRY(wantKind(c, 0, Kinds::Float, "mse_1"));
   TRY(wantType(c, 1, c.in[0].dtype, c.in[0].dims, "mse_2"));
   return wantType(c, 2, DType::F64, {}, "mse_3");
 }
 
 // mse (prediction, target, inv) -> loss.
-Status shapeMse(const ShapeCtx &c) {
+Status shapeMse(const ShapeArgs &c) {
   TRY(checkMse(c));
   return addResult(c, accumType(c.in[0].dtype), {});
 }
 
 // mse_grad (prediction, target, inv) -> the gradient of prediction.
-Status shapeMseGrad(const ShapeCtx &c) {
+Status shapeMseGrad(const ShapeArgs &c) {
   TRY(checkMse(c));
   return addResult(c, c.in[0].dtype, c.in[0].dims);
 }
