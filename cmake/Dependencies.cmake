@@ -16,6 +16,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   # GCC 12 and 13 report these wrongly for std::string and std::optional once they are inlined.
   target_compile_options(ds_options INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict;-Wno-error=maybe-uninitialized;-Wno-error=stringop-overflow;-Wno-error=array-bounds>)
+  if(DS_SANITIZE) # instrumented code hides initialisations from the analysis
+    target_compile_options(ds_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-maybe-uninitialized>)
+  endif()
 endif()
 
 set(THREADS_PREFER_PTHREAD_FLAG ON)
