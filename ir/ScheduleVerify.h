@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shared by the files ScheduleVerify*.cpp, which hold the rules S1..S10 (docs/schedule.md). Nothing here is
+// Shared by the files ScheduleVerify*.cpp, which hold the rules S1..S11 (docs/schedule.md). Nothing here is
 // used by the planner, nor the other way round: a plan is judged by code that did not make it.
 #pragma once
 
@@ -58,5 +58,6 @@ void verifyAliases(const Schedule &s, const SchedProgram &p, Findings &f);     /
 void verifyCollectives(const Schedule &s, const SchedProgram &p, Findings &f); // S5
 void verifyWindow(const Schedule &s, Findings &f);                             // S6, S9
 void verifyBindings(const Schedule &s, Findings &f);                           // S8
+void verifyTypes(const Schedule &s, Findings &f);                              // S11
 
 } // namespace ds
