@@ -283,8 +283,8 @@ private:
       if (elems != bucket.elems && elems * s.world() != bucket.elems)
         return Status::internal(fmt::format("operand {} has {} elements, its bucket {} has {}",
                                             *ins[i].name, elems, bucket.name, bucket.elems));
-      auto &runs =
-          out.runLists.emplace_back(bucketRuns(bucket, elems, options.rank, s.world()));
+      auto &runs = out.runLists.emplace_back(bucketRuns(bucket, elems, options.rank, s.world()));
+      runs.reserve(1); // a null list would mean "all elements"; this rank may own padding only
       pointers[i] = runs.data();
       counts[i] = static_cast<int32_t>(runs.size());
     }

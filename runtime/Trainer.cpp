@@ -42,7 +42,8 @@ struct Trainer::Impl {
   int64_t startNs = nowNs();
   int64_t updates = 0;
   int64_t tokensPerSample = 0;
-  int64_t valueAt[5] = {-1, -1, -1, -1, -1};
+  int64_t valueAt[4] = {-1, -1, -1, -1};
+  int lrBuffer = -1;
 
   // Jobs: the caller sets the fields, then counts `posted` up; every thread counts `finished` up.
   Job job = Job::Load;
@@ -62,7 +63,7 @@ struct Trainer::Impl {
   ~Impl();
 };
 
-static constexpr const char *kValueNames[] = {"loss", "grad_norm", "clip_factor", "lr", "skip"};
+static constexpr const char *kValueNames[] = {"loss", "grad_norm", "clip", "skip"};
 
 Trainer::Trainer(std::unique_ptr<Impl> i) : impl(std::move(i)) {}
 Trainer::~Trainer() = default;
@@ -194,6 +195,7 @@ void Trainer::Impl::describe() {
     if (at != names.end())
       valueAt[v] = at - names.begin();
   }
+  lrBuffer = schedule.findPersistent("lr");
 }
 
 StatusOr<std::unique_ptr<Trainer>> Trainer::create(Schedule s, Device device, const RunOptions &o) {
@@ -210,17 +212,20 @@ StatusOr<UpdateResult> Trainer::step() {
   if (t.abort.raised())
     return t.abort.status();
   int64_t begin = nowNs();
+  UpdateResult u;
+  if (t.lrBuffer >= 0) // update uses the entry value and leaves the next one
+    u.lr = toDouble(t.schedule.persistent[static_cast<size_t>(t.lrBuffer)].type.dtype,
+                    t.ranks[0]->persistent(t.lrBuffer), 0);
   t.post(Job::Step);
   if (t.abort.raised())
     return t.abort.status();
-  UpdateResult u;
   u.update = ++t.updates;
   u.stepMs = static_cast<double>(nowNs() - begin) * 1e-6;
   u.samples = t.world * t.schedule.step.microBatch * t.schedule.step.gradAccum;
   u.tokens = u.samples * t.tokensPerSample;
   const RankExecutor &e = *t.executors[0];
   double skip = 0;
-  double *fields[] = {&u.loss, &u.gradNorm, &u.clipFactor, &u.lr, &skip};
+  double *fields[] = {&u.loss, &u.gradNorm, &u.clipFactor, &skip};
   for (size_t v = 0; v < std::size(fields); ++v)
     if (t.valueAt[v] >= 0)
       *fields[v] = e.values()[static_cast<size_t>(t.valueAt[v])];

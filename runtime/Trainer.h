@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Training under a schedule with `local` ranks: what dsexec and the tests use. Threads, arenas and data are
-// set up by create; step runs one update. Values that the schedule returns by these names are reported:
-// loss, grad_norm, clip_factor, skip, lr (all of them the same on every rank).
+// set up by create; step runs one update. What the schedule returns as loss, grad_norm, clip and skip, and
+// the scalar lr before the update, is reported; all of them are the same on every rank.
 #pragma once
 
 #include "runtime/Device.h"
