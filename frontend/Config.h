@@ -69,4 +69,10 @@ struct PlanConfig {
       workspaceBytes;
 };
 
+/// Sets one field from text, e.g. ("stage", "3"), as --set of dsopt does: fixtures need no config file. Unknown
+/// keys name the nearest known one. Ranges of single values are checked, their agreement is not.
+Status setConfigKey(PlanConfig &c, std::string_view key, std::string_view value);
+/// The keys that setConfigKey takes, in the order of its table.
+std::vector<std::string> configKeys();
+
 } // namespace ds
