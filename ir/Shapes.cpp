@@ -27,9 +27,9 @@ Status inferShape(const ShapeArgs &c) {
   c.out.clear();
   TRY(checkOperandCount(c));
   switch (c.kind) {
-#define OP(kind, text, minIn, maxIn, outs, attrs, shape, grad, traits)                             \
+#define OP(kind, text, minIn, maxIn, outs, attrs, rule, grad, traits)                              \
   case OpKind::kind:                                                                               \
-    return shape##shape(c);
+    return shape##rule(c);
 #include "ir/Ops.def"
 #undef OP
   }

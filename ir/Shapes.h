@@ -34,8 +34,8 @@ struct ShapeArgs {
 Status inferShape(const ShapeArgs &c);
 
 // Several rows share a rule; declaring it again is harmless.
-#define OP(kind, text, minIn, maxIn, outs, attrs, shape, grad, traits)                             \
-  Status shape##shape(const ShapeArgs &c);
+#define OP(kind, text, minIn, maxIn, outs, attrs, rule, grad, traits)                              \
+  Status shape##rule(const ShapeArgs &c);
 #include "ir/Ops.def"
 #undef OP
 
