@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// matmul: a oneDNN primitive that is created in prepare with the stream's thread count and a workspace of the
+// plan's, or our own kernel where oneDNN is absent, has only its reference loops for the layout, or would
+// need more workspace than the plan has. The choice depends on shapes, strides, threads and machine only.
+#include "kernels/cpu/Matmul.h"
+
+#include "kernels/cpu/Kernels.h"
+#include "kernels/cpu/Loop.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#ifdef DS_HAVE_DNNL
+#include <dnnl.hpp>
+#endif
+
+namespace ds::cpu {
+
+// ---- layout -----------------------------------------------------------------------------------------
+
+// An extent of 1 leaves its stride free; give it the value that makes the matrix row-major, or, where the
+// other axis is not contiguous, column-major.
+static void tidy(int64_t rows, int64_t cols, int64_t &rowStride, int64_t &colStride) {
+  if (rows == 1)
+    rowStride = colStride == 1 ? std::max<int64_t>(cols, 1) : 1;
+  else if (cols == 1)
+    colStride = rowStride == 1 ? rows : 1;
+}
+
+const char *matmulShape(const DsLaunch &l, MatmulShape &s) {
+  const DsTensor &a = l.ins[0], &b = l.ins[1], &c = l.outs[0];
+  const bool ta = flag(l, "trans_a"), tb = flag(l, "trans_b");
+  auto last = [](const DsTensor &t, const int64_t *list, int back) { return list[t.rank - back]; };
+  s.m = last(c, c.dims, 2);
+  s.n = last(c, c.dims, 1);
+  s.k = last(a, a.dims, ta ? 2 : 1);
+  s.am = last(a, a.strides, ta ? 1 : 2);
+  s.ak = last(a, a.strides, ta ? 2 : 1);
+  s.bk = last(b, b.strides, tb ? 1 : 2);
+  s.bn = last(b, b.strides, tb ? 2 : 1);
+  s.cm = last(c, c.strides, 2);
+  s.cn = last(c, c.strides, 1);
+
+  Loop batch; // merges batch axes and resolves broadcasting
+  DsTensor heads[2] = {a, b}, out = c;
+  heads[0].rank -= 2;
+  heads[1].rank -= 2;
+  out.rank -= 2;
+  if (const char *message = batch.init(out, heads, 2))
+    return message;
+  for (int i = 0; i < batch.rank; ++i)
+    if (batch.dims[i] != 1) {
+      s.batch[s.batchRank] = batch.dims[i];
+      s.batchC[s.batchRank] = batch.strides[0][i];
+      s.batchA[s.batchRank] = batch.strides[1][i];
+      s.batchB[s.batchRank++] = batch.strides[2][i];
+    }
+  if (s.batchRank == 1 && s.batchB[0] == 0 && (s.m == 1 || (s.batchA[0] == s.m * s.am &&
+                                                           s.batchC[0] == s.m * s.cm))) {
+    if (s.m == 1) {
+      s.am = s.batchA[0];
+      s.cm = s.batchC[0];
+    }
+    s.m *= s.batch[0];
+    s.batchRank = 0;
+  }
+  tidy(s.m, s.k, s.am, s.ak);
+  tidy(s.k, s.n, s.bk, s.bn);
+  tidy(s.m, s.n, s.cm, s.cn);
+  if (s.cn != 1 && s.cm == 1) {
+    s.swapped = true;
+    std::swap(s.m, s.n);
+    std::swap(s.cm, s.cn);
+    std::swap(s.am, s.bn);
+    std::swap(s.ak, s.bk);
+    std::swap(s.batchA, s.batchB);
+  }
+  return nullptr;
+}
+
+// ---- oneDNN -----------------------------------------------------------------------------------------
+
+#ifdef DS_HAVE_DNNL
+namespace {
+
+using Dims = dnnl::memory::dims;
+
+/// oneDNN reads its thread count from OpenMP, both when it makes a primitive and when it runs one.
+class ThreadScope {
+public:
+#ifdef _OPENMP
+  explicit ThreadScope(int threads) : before(omp_get_max_threads()) {
+    omp_set_num_threads(std::max(threads, 1));
+  }
+  ~ThreadScope() { omp_set_num_threads(before); }
+
+private:
+  int before;
+#else
+  explicit ThreadScope(int) {}
+#endif
+};
+
+const dnnl::engine &cpuEngine() {
+  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  return engine;
+}
+
+dnnl::memory::desc descOf(const MatmulShape &s, const std::array<int64_t, kMaxRank> &batch,
+                          int64_t rows, int64_t cols, int64_t rowStride, int64_t colStride) {
+  Dims dims, strides;
+  for (int i = 0; i < s.batchRank; ++i) {
+    dims.push_back(batch[i] == 0 ? 1 : s.batch[i]);
+    // A broadcast axis has extent 1 here; its stride is free, and the matrix's extent is a tidy one.
+    strides.push_back(batch[i] == 0 ? std::max(rows * rowStride, cols * colStride) : batch[i]);
+  }
+  dims.insert(dims.end(), {rows, cols});
+  strides.insert(strides.end(), {rowStride, colStride});
+  return dnnl::memory::desc(dims, dnnl::memory::data_type::f32, strides);
+}
+
+/// The primitive's description, or none if only our own kernel will do.
+std::optional<dnnl::matmul::primitive_desc> describe(const MatmulShape &s) {
+  if (s.m == 0 || s.n == 0 || s.k == 0 || s.batches() == 0 || s.batchRank > 8)
+    return std::nullopt;
+  auto plain = [](int64_t rows, int64_t cols, int64_t rowStride, int64_t colStride) {
+    return colStride == 1 ? rowStride >= cols : rowStride == 1 && colStride >= rows;
+  };
+  if (!plain(s.m, s.k, s.am, s.ak) || !plain(s.k, s.n, s.bk, s.bn) ||
+      !plain(s.m, s.n, s.cm, s.cn) || s.cn != 1)
+    return std::nullopt;
+  try {
+    dnnl::matmul::desc desc(descOf(s, s.batchA, s.m, s.k, s.am, s.ak),
+                            descOf(s, s.batchB, s.k, s.n, s.bk, s.bn),
+                            descOf(s, s.batchC, s.m, s.n, s.cm, s.cn));
+    dnnl::primitive_attr attributes;
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    dnnl::matmul::primitive_desc pd(desc, attributes, cpuEngine(), /*allow_empty=*/true);
+    if (!pd || std::strncmp(pd.impl_info_str(), "ref", 3) == 0)
+      return std::nullopt;
+    return pd;
+  } catch (const dnnl::error &) {
+    return std::nullopt;
+  }
+}
+
+class Primitive {
+public:
+  /// False: use our own kernel.
+  bool prepare(const MatmulShape &s, const DsLaunch &l) {
+    ThreadScope threads(l.threads);
+    auto pd = describe(s);
+    if (!pd || pd->scratchpad_desc().get_size() > l.workBytes)
+      return false;
+    try {
+      primitive = dnnl::matmul(*pd);
+      stream = dnnl::stream(cpuEngine());
+      dnnl::memory::desc descs[] = {pd->src_desc(), pd->weights_desc(), pd->dst_desc(),
+                                    pd->scratchpad_desc()};
+      for (int i = 0; i < 4; ++i) {
+        memory[i] = dnnl::memory(descs[i], cpuEngine(), nullptr);
+        args[i].memory = memory[i].get();
+      }
+    } catch (const dnnl::error &) {
+      return false;
+    }
+    args[0].arg = DNNL_ARG_SRC;
+    args[1].arg = DNNL_ARG_WEIGHTS;
+    args[2].arg = DNNL_ARG_DST;
+    args[3].arg = DNNL_ARG_SCRATCHPAD;
+    return true;
+  }
+  const char *run(const float *a, const float *b, float *c, const DsLaunch &l) {
+    ThreadScope threads(l.threads);
+    void *data[] = {const_cast<float *>(a), const_cast<float *>(b), c, l.work};
+    for (int i = 0; i < 4; ++i)
+      dnnl_memory_set_data_handle(args[i].memory, data[i]);
+    dnnl_status_t status = dnnl_primitive_execute(primitive.get(), stream.get(), 4, args);
+    if (status == dnnl_success)
+      status = dnnl_stream_wait(stream.get());
+    return status == dnnl_success ? nullptr : "oneDNN refused to run a matmul it had accepted";
+  }
+
+private:
+  dnnl::matmul primitive;
+  dnnl::stream stream;
+  dnnl::memory memory[4];
+  dnnl_exec_arg_t args[4];
+};
+
+} // namespace
+#endif
+
+// ---- kernel -----------------------------------------------------------------------------------------
+
+class Matmul {
+public:
+  static size_t work(const DsLaunch &l) {
+#ifdef DS_HAVE_DNNL
+    MatmulShape s;
+    if (!matmulShape(l, s)) {
+      ThreadScope threads(l.threads);
+      if (auto pd = describe(s))
+        return pd->scratchpad_desc().get_size();
+    }
+#else
+    (void)l;
+#endif
+    return 0;
+  }
+  const char *prepare(const DsLaunch &l) {
+    if (const char *message = requireF32(l))
+      return message;
+    if (const char *message = matmulShape(l, shape))
+      return message;
+#ifdef DS_HAVE_DNNL
+    usesPrimitive = primitive.prepare(shape, l);
+#endif
+    return nullptr;
+  }
+  const char *run(const DsLaunch &l) {
+    const float *a = f32(l.ins[shape.swapped ? 1 : 0]), *b = f32(l.ins[shape.swapped ? 0 : 1]);
+#ifdef DS_HAVE_DNNL
+    if (usesPrimitive)
+      return primitive.run(a, b, f32(l.outs[0]), l);
+#endif
+    ownMatmul(shape, a, b, f32(l.outs[0]), l.threads);
+    return nullptr;
+  }
+
+private:
+  MatmulShape shape;
+#ifdef DS_HAVE_DNNL
+  Primitive primitive;
+  bool usesPrimitive = false;
+#endif
+};
+
+const KernelFns matmul = fnsOf<Matmul>();
+
+} // namespace ds::cpu

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Included before Highway: the instruction sets that kernels are compiled for. AVX-512, AVX2 and the
+// portable baseline cover every x86-64 machine of the last ten years; each more costs build time for no speed.
+#pragma once
+
+#include <hwy/detect_targets.h>
+#undef HWY_DISABLED_TARGETS
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// adam, sgd and sum_squares on f32 shards, bit for bit what ref computes: kernels/OptimizerMath.h translated line
+// by line, and ir/Bins.h's chunk sums with their eight f64 lanes. Runs are cut into pieces for the threads;
+// padding, which is in no run, is neither read nor written.
+#include "ir/Bins.h"
+#include "ir/Type.h"
+#include "kernels/OptimizerMath.h"
+#include "kernels/cpu/Kernels.h"
+#include "kernels/cpu/Parallel.h"
+
+#include <algorithm>
+#include <bit>
+#include <mutex>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/Update.cpp"
+#include "kernels/cpu/Targets.h"
+
+#include <hwy/foreach_target.h>
+
+#include "kernels/cpu/Math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ds::cpu::HWY_NAMESPACE {
+
+// Only x86 from AVX2 on and Arm have a fused MulAdd; elsewhere std::fma keeps the bits.
+#undef DS_CPU_FUSED
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+#define DS_CPU_FUSED 0
+#else
+#define DS_CPU_FUSED 1
+#endif
+
+void adamRange(const AdamScalars<float> &s, const float *g, float *p, float *m, float *v,
+               int64_t n) {
+  int64_t i = 0;
+#if DS_CPU_FUSED
+  F32 d;
+  const int64_t N = lanes();
+  const VF clip = set(s.clip), l2 = set(s.l2), b1 = set(s.b1), restB1 = set(s.restB1);
+  const VF b2 = set(s.b2), restB2 = set(s.restB2), root = set(s.rootCorrect2), eps = set(s.eps);
+  const VF keep = set(s.keep), step = set(s.step);
+  for (; i + N <= n; i += N) {
+    VF x = hn::LoadU(d, p + i);
+    VF grad = hn::Mul(hn::LoadU(d, g + i), clip);
+    grad = hn::MulAdd(l2, x, grad);
+    VF first = hn::MulAdd(b1, hn::LoadU(d, m + i), hn::Mul(restB1, grad));
+    VF second = hn::MulAdd(b2, hn::LoadU(d, v + i), hn::Mul(hn::Mul(restB2, grad), grad));
+    VF denominator = hn::MulAdd(hn::Sqrt(second), root, eps);
+    x = hn::MulAdd(step, hn::Div(first, denominator), hn::Mul(x, keep));
+    hn::StoreU(x, d, p + i);
+    hn::StoreU(first, d, m + i);
+    hn::StoreU(second, d, v + i);
+  }
+#endif
+  for (; i < n; ++i)
+    adamElement(s, g[i], p[i], m[i], v[i]);
+}
+
+void sgdRange(const SgdScalars<float> &s, bool nesterov, const float *g, float *p, float *m,
+              int64_t n) {
+  int64_t i = 0;
+#if DS_CPU_FUSED
+  F32 d;
+  const int64_t N = lanes();
+  const VF clip = set(s.clip), l2 = set(s.l2), momentum = set(s.momentum), step = set(s.step);
+  for (; i + N <= n; i += N) {
+    VF x = hn::LoadU(d, p + i);
+    VF grad = hn::Mul(hn::LoadU(d, g + i), clip);
+    grad = hn::MulAdd(l2, x, grad);
+    VF moment = hn::MulAdd(momentum, hn::LoadU(d, m + i), grad);
+    VF direction = nesterov ? hn::MulAdd(momentum, moment, grad) : moment;
+    hn::StoreU(hn::MulAdd(step, direction, x), d, p + i);
+    hn::StoreU(moment, d, m + i);
+  }
+#endif
+  for (; i < n; ++i)
+    sgdElement(s, nesterov, g[i], p[i], m[i]);
+}
+
+/// Sums of four whole chunks at once: independent additions hide each other's latency.
+void chunkSums4(const float *x, double *sums) {
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
+  constexpr int kLanes = HWY_TARGET == HWY_AVX3 ? 8 : 4, kParts = 8 / kLanes;
+  const hn::FixedTag<double, kLanes> d;
+  const hn::Rebind<float, decltype(d)> half;
+  hn::Vec<decltype(d)> acc[4][kParts];
+  for (auto &chunk : acc)
+    for (auto &part : chunk)
+      part = hn::Zero(d);
+  for (int64_t i = 0; i < kQuantum; i += 8)
+    for (int c = 0; c < 4; ++c)
+      for (int k = 0; k < kParts; ++k) {
+        auto v = hn::PromoteTo(d, hn::LoadU(half, x + c * kQuantum + i + k * kLanes));
+        acc[c][k] = hn::Add(acc[c][k], hn::Mul(v, v));
+      }
+  for (int c = 0; c < 4; ++c) {
+    HWY_ALIGN double lane[8];
+    for (int k = 0; k < kParts; ++k)
+      hn::Store(acc[c][k], d, lane + k * kLanes);
+    sums[c] = ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+  }
+#else
+  for (int c = 0; c < 4; ++c)
+    sums[c] = chunkSumSquares(x + c * kQuantum, kQuantum);
+#endif
+}
+
+} // namespace ds::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ds::cpu {
+HWY_EXPORT(adamRange);
+HWY_EXPORT(sgdRange);
+HWY_EXPORT(chunkSums4);
+
+static constexpr int64_t kPiece = 8192; // a multiple of kQuantum: pieces are whole chunks
+
+/// body(begin, end, group) on pieces of operand i's runs; without runs it is one run of group 0. Each
+/// thread starts with state() and ends with done(state).
+template <class State, class Body, class Done>
+static void forEachPiece(const DsLaunch &l, int i, const State &state, const Body &body,
+                         const Done &done) {
+  const DsRun whole{0, elems(l.ins[i]), 0};
+  const bool given = l.runs && l.runs[i];
+  const DsRun *runs = given ? l.runs[i] : &whole;
+  const int32_t numRuns = given ? l.numRuns[i] : 1;
+  int64_t pieces = 0, count = 0;
+  for (int32_t r = 0; r < numRuns; ++r) {
+    pieces += (runs[r].end - runs[r].begin + kPiece - 1) / kPiece;
+    count += runs[r].end - runs[r].begin;
+  }
+  parallelFor(l.threads, pieces, count, [&](int64_t begin, int64_t end) {
+    auto mine = state();
+    int64_t first = 0; // number of the run's first piece
+    for (int32_t r = 0; r < numRuns && first < end; ++r) {
+      const int64_t n = (runs[r].end - runs[r].begin + kPiece - 1) / kPiece;
+      for (int64_t k = std::max<int64_t>(begin - first, 0); k < std::min(n, end - first); ++k) {
+        int64_t from = runs[r].begin + k * kPiece;
+        body(mine, from, std::min(runs[r].end, from + kPiece), runs[r].group);
+      }
+      first += n;
+    }
+    done(mine);
+  });
+}
+
+static bool skips(const DsTensor &t) { return *ptr<uint8_t>(t) != 0; }
+
+/// The first `count` operands are contiguous f32 vectors.
+static const char *requireShards(const DsLaunch &l, int count) {
+  for (int i = 0; i < count; ++i)
+    if (!is(l.ins[i], DType::F32) || !isRowMajor(l.ins[i]))
+      return "the cpu kernel needs contiguous f32 shards";
+  return nullptr;
+}
+
+class Adam {
+public:
+  const char *prepare(const DsLaunch &l) {
+    config = {attr(l, "b1").f, attr(l, "b2").f, attr(l, "eps").f, flag(l, "decoupled"),
+              flag(l, "bias_correction")};
+    return requireShards(l, 4);
+  }
+  const char *run(const DsLaunch &l) {
+    if (skips(l.ins[7]))
+      return nullptr;
+    auto range = HWY_DYNAMIC_DISPATCH(adamRange);
+    const float *g = f32(l.ins[0]);
+    float *p = f32(l.outs[0]), *m = f32(l.outs[1]), *v = f32(l.outs[2]);
+    const double *lr = ptr<double>(l.ins[4]), *decay = ptr<double>(l.ins[5]);
+    const double clip = *ptr<double>(l.ins[6]);
+    const double b1t = *ptr<double>(l.ins[8]), b2t = *ptr<double>(l.ins[9]);
+    struct State {
+      AdamScalars<float> s{};
+      int32_t group = -1;
+    };
+    forEachPiece(
+        l, 1, [] { return State(); },
+        [&](State &t, int64_t begin, int64_t end, int32_t group) {
+          if (t.group != group)
+            t = {adamScalars<float>(config, lr[group], decay[group], clip, b1t, b2t), group};
+          range(t.s, g + begin, p + begin, m + begin, v + begin, end - begin);
+        },
+        [](State &) {});
+    return nullptr;
+  }
+
+private:
+  AdamConfig config{};
+};
+
+class Sgd {
+public:
+  const char *prepare(const DsLaunch &l) {
+    momentum = attr(l, "momentum").f;
+    nesterov = flag(l, "nesterov");
+    return requireShards(l, 3);
+  }
+  const char *run(const DsLaunch &l) {
+    if (skips(l.ins[6]))
+      return nullptr;
+    auto range = HWY_DYNAMIC_DISPATCH(sgdRange);
+    const float *g = f32(l.ins[0]);
+    float *p = f32(l.outs[0]), *m = f32(l.outs[1]);
+    const double *lr = ptr<double>(l.ins[3]), *decay = ptr<double>(l.ins[4]);
+    const double clip = *ptr<double>(l.ins[5]);
+    forEachPiece(
+        l, 1, [] { return 0; },
+        [&](int, int64_t begin, int64_t end, int32_t group) {
+          SgdScalars<float> s = sgdScalars<float>(momentum, lr[group], decay[group], clip);
+          range(s, nesterov, g + begin, p + begin, m + begin, end - begin);
+        },
+        [](int) {});
+    return nullptr;
+  }
+
+private:
+  double momentum = 0;
+  bool nesterov = false;
+};
+
+/// addToBins for what chunk sums usually are: positive and normal. The same integers, without libm.
+static void addNormal(int64_t *bins, double v) {
+  const uint64_t bits = std::bit_cast<uint64_t>(v);
+  const int exponent = static_cast<int>(bits >> 52);
+  if (exponent == 0 || exponent >= 2047)
+    return addToBins(bins, v);
+  const uint64_t mantissa = (bits & ((uint64_t{1} << 52) - 1)) | (uint64_t{1} << 52);
+  const int low = exponent - 1075 + 1088; // bit position of the mantissa's bit 0
+  const int bin = low / 32;
+  if (bin + 3 > kBins)
+    return addToBins(bins, v);
+  const unsigned __int128 wide = static_cast<unsigned __int128>(mantissa) << (low % 32);
+  bins[bin] += static_cast<int64_t>(static_cast<uint64_t>(wide) & 0xffffffffu);
+  bins[bin + 1] += static_cast<int64_t>(static_cast<uint64_t>(wide >> 32) & 0xffffffffu);
+  bins[bin + 2] += static_cast<int64_t>(static_cast<uint64_t>(wide >> 64) & 0xffffffffu);
+}
+
+class SumSquares {
+  struct Bins {
+    int64_t slot[kBinSlots] = {};
+  };
+
+public:
+  const char *prepare(const DsLaunch &l) { return requireShards(l, l.numIns); }
+  const char *run(const DsLaunch &l) {
+    auto sums4 = HWY_DYNAMIC_DISPATCH(chunkSums4);
+    int64_t *bins = ptr<int64_t>(l.outs[0]);
+    std::fill_n(bins, kBinSlots, 0);
+    std::mutex mutex; // integers: the order of the threads does not matter
+    for (int i = 0; i < l.numIns; ++i) {
+      const float *x = f32(l.ins[i]);
+      forEachPiece(
+          l, i, [] { return Bins(); },
+          [&](Bins &mine, int64_t begin, int64_t end, int32_t) {
+            for (; end - begin >= 4 * kQuantum; begin += 4 * kQuantum) {
+              double sums[4];
+              sums4(x + begin, sums);
+              for (double s : sums)
+                addNormal(mine.slot, s);
+            }
+            for (; begin < end; begin += kQuantum)
+              addNormal(mine.slot, chunkSumSquares(x + begin, std::min(kQuantum, end - begin)));
+          },
+          [&](Bins &mine) {
+            std::lock_guard<std::mutex> lock(mutex);
+            for (int k = 0; k < kBinSlots; ++k)
+              bins[k] += mine.slot[k];
+          });
+    }
+    return nullptr;
+  }
+};
+
+const KernelFns adam = fnsOf<Adam>();
+const KernelFns sgd = fnsOf<Sgd>();
+const KernelFns sumSquares = fnsOf<SumSquares>();
+
+} // namespace ds::cpu
+#endif
