@@ -149,9 +149,10 @@ void Verifier::input(const Program &p, const Value &v) {
   defined.insert(&v);
   if (std::string problem = typeProblem(v.type, m); !problem.empty())
     error(p.place, who + ": " + v.type.str() + ": " + problem);
-  if (v.type.isShard() || v.type.isPartial())
-    error(p.place, who + " is " + v.type.str() + ", but an input is local or repl [G13]");
   const InputMeta &meta = v.input;
+  bool ownShare = v.type.isPartial() && meta.role == InputMeta::Role::Count;
+  if ((v.type.isShard() || v.type.isPartial()) && !ownShare)
+    error(p.place, who + " is " + v.type.str() + ", but an input is local or repl [G13]");
   if (meta.bound < 0 || (meta.bound > 0 && !isInt(v.type.dtype)))
     error(p.place, who + ": below " + std::to_string(meta.bound) + " needs an integer type, not " +
                        v.type.str() + " [G13]");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // S10: inside one instruction, a destination shares bytes with an operand only where the operation is made
-// for it: a tied operand in its very place, an elementwise operand of the same layout, a collective between
-// a whole vector and this rank's own slice of it. Destinations and workspace never share bytes.
+// for it: a tied operand in its very place, an elementwise operand of the same layout, an operand of pack in
+// its segment, a collective between a whole vector and this rank's own slice of it. Destinations and workspace never share bytes.
 #include "ir/ScheduleNames.h"
 #include "ir/ScheduleVerify.h"
 
@@ -27,6 +27,9 @@ bool mayShare(const Schedule &s, const SchedProgram &p, const Instr &i, int in, 
   PlaceInfo a = resolve(s, p, i.ins[in]), b = resolve(s, p, i.outs[out]);
   switch (i.kind) {
   case InstrKind::Launch: {
+    if (i.op == OpKind::Pack) // an operand that was computed where it is packed
+      return a.rankStride == 0 && a.strides->empty() &&
+             a.begin == b.begin + i.attrs.list("at")[in] * byteSize(b.type->dtype);
     bool tied = tiedOperand(i.op, out, static_cast<int>(i.ins.size())) == in;
     return (tied || info(i.op).trait == Trait::Elementwise) && sameLayout(a, b);
   }

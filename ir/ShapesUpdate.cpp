@@ -33,7 +33,7 @@ Status shapeClipFactor(const ShapeArgs &c) {
 
 // inv_count (n) -> 1/n.
 Status shapeInvCount(const ShapeArgs &c) {
-  TRY(wantType(c, 0, DType::I64, {}, "inv_count_1"));
+  TRY(wantType(c, 0, DType::F64, {}, "inv_count_1"));
   return addResult(c, DType::F64, {});
 }
 

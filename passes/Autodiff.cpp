@@ -19,7 +19,7 @@ namespace {
 using GradFn = Status (*)(GradCtx &);
 GradFn gradRule(OpKind k) {
   static constexpr GradFn rules[] = {
-#define OP(kind, text, minIn, maxIn, outs, attrs, shape, grad, traits) grad##grad,
+#define OP(kind, text, minIn, maxIn, outs, attrs, shape, rule, traits) grad##rule,
 #include "ir/Ops.def"
 #undef OP
   };

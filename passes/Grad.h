@@ -41,7 +41,7 @@ Value *unbroadcast(Builder &b, Value *g, llvm::ArrayRef<int64_t> dims, const std
 /// reshape, broadcast and cast.
 std::optional<double> splatValue(const Value *v);
 
-#define OP(kind, text, minIn, maxIn, outs, attrs, shape, grad, traits) Status grad##grad(GradCtx &);
+#define OP(kind, text, minIn, maxIn, outs, attrs, shape, rule, traits) Status grad##rule(GradCtx &);
 #include "ir/Ops.def"
 #undef OP
 

@@ -20,8 +20,11 @@ const std::vector<PassInfo> &passTable() {
 
 std::vector<std::string> defaultPipeline() {
   std::vector<std::string> flags;
-  for (const PassInfo &p : passTable())
+  for (const PassInfo &p : passTable()) {
     flags.push_back(p.flag);
+    if (flags.back() == "autodiff") // what the reverse walk made and nobody needs
+      flags.push_back("canonicalize");
+  }
   return flags;
 }
 

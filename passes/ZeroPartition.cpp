@@ -79,6 +79,10 @@ private:
     llvm::DenseMap<Symbol *, Run> open;
     Symbol *lastTouched = nullptr;
     Phase phase = Phase::Forward;
+    // The new views take the names.
+    for (Op &op : micro.ops)
+      if (op.kind == OpKind::View && isSharded(op.operands[0]))
+        module.rename(micro, op.result(), micro.uniqueName(op.result()->name + ".old"));
     llvm::SmallVector<Op *, 32> oldViews;
     for (Op &op : micro.ops) {
       if (op.phase != phase) {
@@ -123,8 +127,16 @@ private:
       full = b.op(OpKind::AllGather, {&bucket}, bucket.name + ".full", over());
     Value *&view = views[oldView.attrs.i("at")];
     if (!view)
-      view = b.op(OpKind::View, {full}, oldView.result()->name, oldView.attrs);
+      view = b.op(OpKind::View, {full}, segmentAt(bucket, oldView.attrs.i("at")) + ".full",
+                  oldView.attrs);
     return view;
+  }
+
+  static const std::string &segmentAt(const Symbol &bucket, int64_t at) {
+    for (const Segment &s : bucket.segments)
+      if (s.at == at)
+        return s.param;
+    return bucket.name;
   }
 
   void reduceGradients() {

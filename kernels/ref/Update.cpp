@@ -23,6 +23,17 @@ template <typename F> static void forEachRun(const DsLaunch &l, int32_t i, F f) 
     f(l.runs[i][k].begin, l.runs[i][k].end, l.runs[i][k].group);
 }
 
+// The runs of the parameters (operand 1) index lr and decay by group.
+static const char *checkGroups(const DsLaunch &l, const DsTensor &lr) {
+  const char *error = nullptr;
+  forEachRun(l, 1, [&](int64_t, int64_t, int32_t group) {
+    if (group < 0 || group >= lr.dims[0])
+      error = message("group %d has no learning rate: there are %lld", group,
+                      static_cast<long long>(lr.dims[0]));
+  });
+  return error;
+}
+
 static bool scalarFlag(const DsTensor &t) { return *static_cast<const uint8_t *>(t.data) != 0; }
 
 // ---- norm -------------------------------------------------------------------------------------------
@@ -62,8 +73,8 @@ const char *refClipFactor(const DsLaunch *l, void *) {
 // ---- scalars ----------------------------------------------------------------------------------------
 
 const char *refInvCount(const DsLaunch *l, void *) {
-  int64_t n = *dataOf<int64_t>(l->ins[0]);
-  *dataOf<double>(l->outs[0]) = n == 0 ? 0.0 : 1.0 / static_cast<double>(n);
+  double n = *dataOf<double>(l->ins[0]);
+  *dataOf<double>(l->outs[0]) = n == 0 ? 0.0 : 1.0 / n;
   return nullptr;
 }
 
@@ -116,6 +127,8 @@ const char *refAdvance(const DsLaunch *l, void *) {
 
 // (g, p, m, lr, decay, clip, skip) -> p, m in place.
 const char *refSgd(const DsLaunch *l, void *) {
+  if (const char *error = checkGroups(*l, l->ins[3]))
+    return error;
   if (scalarFlag(l->ins[6]))
     return nullptr;
   const double *lr = dataOf<double>(l->ins[3]), *decay = dataOf<double>(l->ins[4]);
@@ -136,6 +149,8 @@ const char *refSgd(const DsLaunch *l, void *) {
 
 // (g, p, m, v, lr, decay, clip, skip, b1t, b2t) -> p, m, v in place.
 const char *refAdam(const DsLaunch *l, void *) {
+  if (const char *error = checkGroups(*l, l->ins[4]))
+    return error;
   if (scalarFlag(l->ins[7]))
     return nullptr;
   AdamConfig config = {attr(*l, "b1").f, attr(*l, "b2").f, attr(*l, "eps").f, flag(*l, "decoupled"),
