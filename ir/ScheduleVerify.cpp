@@ -20,7 +20,7 @@ void Findings::add(std::string_view rule, int line, std::string text,
   for (std::string &n : notes)
     one = std::move(one).note(std::move(n));
   std::string where = s.path.empty() ? "schedule " + s.name : s.path;
-  st.merge(std::move(one).at(line > 0 ? where + ":" + std::to_string(line) : where));
+  st.merge(std::move(one).at(line > 0 ? where + ":" + std::to_string(line) + ":1" : where));
 }
 
 static std::string originText(const OriginInfo &o) {
