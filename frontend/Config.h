@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -64,6 +65,9 @@ struct PlanConfig {
   std::vector<std::string> assumptions;      // one line each, shown at the top of the summary
   std::vector<std::string> noEffect;         // accepted keys that change nothing here, with the reason
   int64_t stepsPerPrint = 10;
+  /// By full key ("optimizer.params.lr"): where the value came from, such as "ds.json:4:7", "--lr", "--set" or
+  /// "derived: ...". Keys that are not here have their default.
+  std::map<std::string, std::string> source;
   /// The target's workspace cap in bytes for a launch with these local types; empty: none (D8).
   std::function<int64_t(OpKind, const std::vector<Type> &ins, const std::vector<Type> &outs, const Attrs &)>
       workspaceBytes;
