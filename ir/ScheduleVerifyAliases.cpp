@@ -2,7 +2,8 @@
 //
 // S10: inside one instruction, a destination shares bytes with an operand only where the operation is made
 // for it: a tied operand in its very place, an elementwise operand of the same layout, an operand of pack in
-// its segment, a collective between a whole vector and this rank's own slice of it. Destinations and workspace never share bytes.
+// its segment, a collective between a whole vector and this rank's own slice of it. Destinations and
+// workspace never share bytes.
 #include "ir/ScheduleNames.h"
 #include "ir/ScheduleVerify.h"
 
@@ -27,9 +28,12 @@ bool mayShare(const Schedule &s, const SchedProgram &p, const Instr &i, int in, 
   PlaceInfo a = resolve(s, p, i.ins[in]), b = resolve(s, p, i.outs[out]);
   switch (i.kind) {
   case InstrKind::Launch: {
-    if (i.op == OpKind::Pack) // an operand that was computed where it is packed
-      return a.rankStride == 0 && a.strides->empty() &&
-             a.begin == b.begin + i.attrs.list("at")[in] * byteSize(b.type->dtype);
+    if (i.op == OpKind::Pack) { // an operand that was computed where it is packed
+      std::vector<int64_t> at = i.attrs.list("at");
+      return a.rankStride == 0 && a.strides->empty() && in < static_cast<int>(at.size()) &&
+             (a.begin - b.begin) / byteSize(b.type->dtype) == at[in] &&
+             (a.begin - b.begin) % byteSize(b.type->dtype) == 0;
+    }
     bool tied = tiedOperand(i.op, out, static_cast<int>(i.ins.size())) == in;
     return (tied || info(i.op).trait == Trait::Elementwise) && sameLayout(a, b);
   }
