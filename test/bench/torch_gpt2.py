@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Time one fp32 AdamW update of GPT-2 in PyTorch eager on the CPU: the peer that our own step is measured against.
+
+Forward, token-mean cross entropy, backward and a fused AdamW step on random tokens; the model is 124M by default. Prints
+one line: `model batch seq threads best_ms median_ms tokens_per_s loss`. Needs the packages of tools/requirements-export.txt.
+"""
+
+import argparse
+import pathlib
+import statistics
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+from export_model import GPT2_PRESETS, build_gpt2  # noqa: E402
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="examples:\n  test/bench/torch_gpt2.py --batch 4 --seq 256 --threads 2\n"
+               "  test/bench/torch_gpt2.py --preset small --batch 32 --seq 64 --updates 20")
+    parser.add_argument("--preset", choices=GPT2_PRESETS, default="124M", help="model size (default 124M)")
+    parser.add_argument("--batch", type=int, default=4, metavar="N", help="rows (default 4)")
+    parser.add_argument("--seq", type=int, default=256, metavar="N", help="tokens per row (default 256)")
+    parser.add_argument("--threads", type=int, default=2, metavar="N", help="torch threads (default 2)")
+    parser.add_argument("--updates", type=int, default=5, metavar="N", help="timed updates, after one untimed (default 5)")
+    parser.add_argument("--attention", choices=("eager", "sdpa"), default="sdpa", help="attention (default sdpa)")
+    args = parser.parse_args()
+    shape = GPT2_PRESETS[args.preset]
+    if min(args.batch, args.seq, args.threads, args.updates) < 1:
+        parser.error("--batch, --seq, --threads and --updates must be at least 1")
+    if args.seq > shape.context:
+        parser.error(f"--seq {args.seq} is longer than the context of {args.preset}, {shape.context}")
+
+    import torch
+
+    torch.set_num_threads(args.threads)
+    model = build_gpt2(shape, seed=0, attention=args.attention)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.01, fused=True)
+    tokens = torch.randint(shape.vocab, (args.batch, args.seq + 1), generator=torch.Generator().manual_seed(0))
+
+    times = []
+    for _ in range(args.updates + 1):
+        start = time.perf_counter()
+        logits = model(tokens[:, :-1])
+        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+        times.append((time.perf_counter() - start) * 1e3)
+    timed = times[1:]
+    rate = args.batch * args.seq / statistics.median(timed) * 1e3
+    print(f"model {args.preset} batch {args.batch} seq {args.seq} threads {args.threads} best_ms {min(timed):.1f} "
+          f"median_ms {statistics.median(timed):.1f} tokens_per_s {rate:.1f} loss {loss.item():.6f}")
+
+
+if __name__ == "__main__":
+    main()
