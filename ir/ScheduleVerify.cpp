@@ -3,7 +3,7 @@
 // The schedule verifier's frame: which rules run, and how a violation is told. The rules:
 //   S1  bounds, alignment, counts   S2  races           S3  lifetimes, contents   S4  order, streams
 //   S5  collectives                 S6  accumulators    S7  spaces                S8  buckets, inputs
-//   S9  programs                    S10 aliasing inside one instruction
+//   S9  programs                    S10 aliasing inside one instruction           S11 types
 #include "ir/ScheduleVerify.h"
 
 #include "ir/ScheduleNames.h"
@@ -93,6 +93,7 @@ Status verifySchedule(const Schedule &s) {
   }
   verifyWindow(s, f);
   verifyBindings(s, f);
+  verifyTypes(s, f);
   return f.take();
 }
 

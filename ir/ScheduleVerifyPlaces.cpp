@@ -4,6 +4,7 @@
 // S7: operands and destinations of one instruction lie in one space.
 #include "ir/ScheduleNames.h"
 #include "ir/ScheduleVerify.h"
+#include "ir/Shapes.h"
 #include "ir/SourceText.h"
 
 #include <algorithm>
@@ -16,6 +17,14 @@ namespace {
 std::string num(int64_t n) { return std::to_string(n); }
 
 std::string range(int64_t begin, int64_t end) { return "[" + num(begin) + "," + num(end) + ")"; }
+
+/// Size of a row-major tensor, or nullopt if its dimensions are out of range.
+std::optional<int64_t> typeBytes(const Type &t) {
+  std::optional<int64_t> elems = checkedProduct(t.dims);
+  if (!elems || *elems > kMaxElems || t.dims.size() > kMaxRank)
+    return std::nullopt;
+  return *elems * byteSize(t.dtype);
+}
 
 class Places {
 public:
@@ -75,8 +84,8 @@ void Places::buffer(const Buffer &b, bool persistent, size_t instrs) {
                  name + " is of kind " + std::string(text(b.kind)) +
                      (persistent ? ", which belongs inside a program"
                                  : ", which belongs outside of programs"));
-  std::optional<int64_t> bytes = checkedProduct(b.type.dims, byteSize(b.type.dtype));
-  if (!bytes || b.type.dims.size() > kMaxRank)
+  std::optional<int64_t> bytes = typeBytes(b.type);
+  if (!bytes)
     return f.add("S1", b.line, name + ": the type is out of range");
   const ArenaInfo *a = arena(b.type.space);
   if (!a)
@@ -122,9 +131,9 @@ void Places::persistentOverlap() {
 
 /// Bytes up to the end of the last element, or nullopt if a number is out of range.
 std::optional<int64_t> windowEnd(const View &v) {
-  std::optional<int64_t> bytes = checkedProduct(v.type.dims, byteSize(v.type.dtype));
-  if (!bytes || v.type.dims.size() > kMaxRank || v.strides.empty())
-    return v.type.dims.size() > kMaxRank ? std::nullopt : bytes;
+  std::optional<int64_t> bytes = typeBytes(v.type);
+  if (!bytes || v.strides.empty())
+    return bytes;
   if (v.strides.size() != v.type.dims.size())
     return std::nullopt;
   int64_t last = 0;

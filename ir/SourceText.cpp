@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ir/SourceText.h"
 
+#include "ir/Shapes.h"
+
 #include <algorithm>
 
 namespace ds {
@@ -56,8 +58,8 @@ StatusOr<Type> parseType(Lexer &lex) {
   if (t.rank() > kMaxRank)
     return lex.error(pos, "a type has at most " + std::to_string(kMaxRank) + " dimensions, found " +
                               std::to_string(t.dims.size()));
-  if (!checkedProduct(t.dims, byteSize(t.dtype)))
-    return lex.error(pos, "dimensions must be >= 0 and hold at most 2^60 bytes, found " +
+  if (std::optional<int64_t> elems = checkedProduct(t.dims); !elems || *elems > kMaxElems)
+    return lex.error(pos, "dimensions must be >= 0 and hold at most 2^48 elements, found " +
                               dimsText(t.dims));
   for (Placement p : {Placement::Local, Placement::Repl, Placement::Shard, Placement::Partial})
     if (lex.accept(text(p))) {
