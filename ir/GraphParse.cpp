@@ -388,7 +388,7 @@ Status Parser::makeOp(OpLine &o) {
       out.merge(lex.error(o.kindPos, e.text));
     std::string types;
     for (Value *v : o.operands)
-      types += (types.empty() ? "" : ", ") + v->name + " is " + v->type.str();
+      types += (types.empty() ? "" : ", ") + std::string(v->isSymbol() ? "@" : "%") + v->name + " is " + v->type.str();
     return types.empty() ? std::move(out) : std::move(out).note(types);
   };
   TRY(here(finishAttrs(o)));

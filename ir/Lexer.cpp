@@ -104,8 +104,8 @@ Token Lexer::lex() {
       break;
   }
   size_t start = cursor;
-  if (start >= src.size())
-    return {Tok::Eof, {}, src.size()};
+  if (start >= src.size()) // its place is behind the last line that says something
+    return {Tok::Eof, {}, src.find_last_not_of(" \t\r\n") + 1};
   char c = src[start], after = start + 1 < src.size() ? src[start + 1] : '\0';
   if ((c == '%' || c == '@') && isWord(after)) {
     cursor = nameEnd(src, start + 1);
