@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The import from file to module: the steps in order, the checks of the whole model, and what is left to do
+// when all nodes are converted (outputs, dead ops, the report).
+#include "frontend/OnnxEval.h"
+
+#include "onnx/defs/schema.h"
+
+#include <algorithm>
+
+namespace ds {
+
+constexpr int64_t kMinOpset = 9, kMaxOpset = 25;
+
+Status Importer::checkModel() {
+  const onnx::ModelProto &m = file.model;
+  if (!m.has_graph() || (m.graph().node_size() == 0 && m.graph().output_size() == 0))
+    return Status::error("the model has no graph");
+  if (m.graph().output_size() == 0)
+    return Status::error("the graph has no outputs");
+  report.producer = m.producer_name() + (m.producer_version().empty() ? "" : " " + m.producer_version());
+  for (const auto &o : m.opset_import())
+    if (o.domain().empty() || o.domain() == "ai.onnx")
+      report.opset = o.version();
+  if (report.opset < kMinOpset)
+    return Status::error("opset " + std::to_string(report.opset) + " is too old, expected " +
+                         std::to_string(kMinOpset) + " to " + std::to_string(kMaxOpset))
+        .note("export again, or convert with onnx.version_converter");
+  if (report.opset > kMaxOpset)
+    report.warnings.push_back("opset " + std::to_string(report.opset) + " is newer than " +
+                              std::to_string(kMaxOpset) +
+                              ": operators whose meaning changed since are read as before");
+  return {};
+}
+
+static bool isExpandable(const OnnxNode &n) {
+  const onnx::OpSchema *s =
+      onnx::OpSchemaRegistry::Schema(n.op(), static_cast<int>(n.opset), "");
+  return s && (s->HasFunction() || s->HasContextDependentFunction());
+}
+
+// All operators that cannot be imported, in one error.
+Status Importer::checkOperators() {
+  struct Missing {
+    int64_t count = 0;
+    std::string first, hint;
+  };
+  std::map<std::string, Missing> missing;
+  std::map<std::string, int64_t> histogram;
+  std::vector<std::string> all;
+  for (const OnnxOpInfo &i : onnxOpTable())
+    if (i.kind != OnnxOpInfo::Refused)
+      all.push_back(i.op);
+  for (const OnnxNode &n : nodes) {
+    const std::string &domain = n.proto->domain();
+    bool standard = domain.empty() || domain == "ai.onnx";
+    std::string name = standard ? n.op() : domain + "." + n.op();
+    ++histogram[name];
+    const OnnxOpInfo *info = standard ? onnxOp(n.op()) : nullptr;
+    if (info ? info->kind != OnnxOpInfo::Refused : standard && isExpandable(n))
+      continue;
+    Missing &m = missing[name];
+    if (m.count++ == 0) {
+      m.first = n.name;
+      if (info)
+        m.hint = info->note;
+      else if (domain == "com.microsoft")
+        m.hint = "the model was optimised by ONNX Runtime; use the original export";
+      else if (!standard)
+        m.hint = "no function of that name is in the model";
+      else if (std::string near = nearest(n.op(), all); !near.empty())
+        m.hint = "the nearest supported operator is " + near;
+    }
+  }
+  report.operators.assign(histogram.begin(), histogram.end());
+  if (missing.empty())
+    return {};
+  Status s = Status::error(std::to_string(missing.size()) + " operator" +
+                           (missing.size() == 1 ? " is" : "s are") +
+                           " not supported; docs/onnx-ops.md lists those that are");
+  for (auto &[name, m] : missing)
+    s = std::move(s).note(name + ": " + std::to_string(m.count) + " node" + (m.count == 1 ? "" : "s") +
+                          ", first " + m.first + (m.hint.empty() ? "" : "; " + m.hint));
+  return s;
+}
+
+// Nodes that shape a mask on its way to a softmax: backwards from its input through additions, choices and
+// movement.
+void Importer::findMaskNodes() {
+  std::unordered_map<std::string, size_t> maker;
+  for (size_t i = 0; i < nodes.size(); ++i)
+    for (const std::string &o : nodes[i].proto->output())
+      maker[o] = i;
+  std::vector<std::string> work;
+  for (const OnnxNode &n : nodes)
+    if ((n.op() == "Softmax" || n.op() == "LogSoftmax") && n.proto->input_size())
+      work.push_back(n.proto->input(0));
+  static const std::set<std::string> through = {"Add",     "Where",     "Expand", "Cast",  "CastLike",
+                                                "Reshape", "Unsqueeze", "Squeeze", "Slice", "Transpose",
+                                                "Identity", "Trilu",    "Concat", "Sub"};
+  while (!work.empty()) {
+    std::string name = std::move(work.back());
+    work.pop_back();
+    auto it = maker.find(name);
+    if (it == maker.end() || !through.count(nodes[it->second].op()) ||
+        !maskNodes.insert(it->second).second)
+      continue;
+    for (const std::string &in : nodes[it->second].proto->input())
+      work.push_back(in);
+  }
+}
+
+Status Importer::setOutputs(Builder &b) {
+  std::unordered_set<std::string> done;
+  for (const onnx::ValueInfoProto &o : file.model.graph().output()) {
+    if (!done.insert(o.name()).second)
+      return Status::error("output " + o.name() + " occurs twice");
+    std::string name = sanitized(o.name());
+    TRY_ASSIGN(OnnxVal val, lookup(o.name(), b));
+    if (val.sequence)
+      return Status::error("output " + o.name() + " is a sequence, expected a tensor");
+    b.origin = {"output " + o.name(), "", ""};
+    Value *v = val.value;
+    if (!v) {
+      TRY_ASSIGN(v, emitKnown(val.known, name, b));
+    }
+    bool taken = std::find(program->returns.begin(), program->returns.end(), v) != program->returns.end();
+    if (v->kind != ValueKind::Result || taken) {
+      TRY_ASSIGN(Op * copy, b.tryCreate(OpKind::Copy, {v}, {name}));
+      v = copy->result();
+    }
+    if (Value *other = program->find(name); other && other != v) {
+      if (other->kind == ValueKind::Input)
+        return Status::error("output " + o.name() + " has the name of an input");
+      module->rename(*program, other, program->uniqueName(name));
+    }
+    if (v->name != name)
+      module->rename(*program, v, name);
+    program->returns.push_back(v);
+  }
+  return {};
+}
+
+Status Importer::dropDeadOps() {
+  std::unordered_set<const Value *> returned(program->returns.begin(), program->returns.end());
+  std::vector<Op *> ops;
+  for (Op &op : program->ops)
+    ops.push_back(&op);
+  report.ops = 0;
+  for (size_t i = ops.size(); i-- > 0;) {
+    bool live = false;
+    for (Value *r : ops[i]->results)
+      live |= !r->users.empty() || returned.count(r);
+    if (live)
+      ++report.ops;
+    else
+      module->eraseOp(ops[i]);
+  }
+  std::vector<Symbol *> symbols = module->symbols();
+  for (Symbol *s : symbols)
+    if (s->users.empty() && !returned.count(s)) {
+      if (s->symbolKind == SymbolKind::Param)
+        report.unused.push_back(s->exportName);
+      module->eraseSymbol(s);
+    }
+  return {};
+}
+
+void Importer::fillReport() {
+  report.nodes = static_cast<int64_t>(nodes.size());
+  for (Symbol *s : module->symbols()) {
+    int64_t n = s->type.elems();
+    if (s->symbolKind != SymbolKind::Param)
+      ++report.constants, report.constantElems += n;
+    else if (s->trainable)
+      ++report.params, report.paramElems += n;
+    else
+      ++report.frozen, report.frozenElems += n;
+  }
+  std::unordered_map<std::string, std::string> maker;
+  for (const OnnxNode &n : nodes)
+    if (n.proto->output_size())
+      maker[n.proto->output(0)] = n.op();
+  for (const auto &o : file.model.graph().output()) {
+    const std::string &op = maker[o.name()];
+    if (op == "SoftmaxCrossEntropyLoss" || op == "NegativeLogLikelihoodLoss")
+      report.losses.push_back(o.name());
+  }
+  bool labelled = false, anonymous = false, folded = false;
+  for (const OnnxTensor &t : tensors) {
+    labelled |= t.kind == "PARAMETER";
+    folded |= t.handle.name.rfind("onnx::", 0) == 0 && (t.isParam || t.tiedTo >= 0);
+    anonymous |= t.kind.empty() && (t.isParam || t.tiedTo >= 0);
+  }
+  if (folded || (labelled && anonymous))
+    report.warnings.push_back(
+        "the model was exported with optimisation: parameters may be folded, merged or missing (biases "
+        "that were zero); export without it (docs/exporting.md)");
+  if (report.params == 0)
+    report.warnings.push_back("no trainable parameters were found; name them with --trainable REGEX");
+}
+
+StatusOr<std::unique_ptr<Module>> Importer::run() {
+  module = std::make_unique<Module>();
+  module->name = sanitized(file.fileName.substr(0, file.fileName.rfind('.')));
+  module->directory = file.directory;
+  program = module->addProgram("micro");
+  program->isFunc = true;
+  Builder b(*module, *program);
+  TRY(checkModel());
+  TRY(flatten());
+  TRY(dropDeadNodes());
+  TRY(checkOperators());
+  TRY(bindInputs());
+  TRY(collectTensors());
+  TRY(classify());
+  TRY(restoreTies());
+  TRY(createSymbols());
+  findMaskNodes();
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    Status s = convertNode(nodes[i], i, b, 0);
+    if (!s.ok()) {
+      std::string where = file.path + "(" + nodes[i].name + ")";
+      s = std::move(s).at(where);
+      if (!nodes[i].module.empty())
+        s = std::move(s).note("in module " + nodes[i].module);
+      return s;
+    }
+  }
+  TRY(setOutputs(b));
+  TRY(dropDeadOps());
+  fillReport();
+  return std::move(module);
+}
+
+StatusOr<std::unique_ptr<Module>> importOnnx(const std::string &path, const ImportOptions &options,
+                                             ImportReport *report) {
+  ImportReport local;
+  TRY_ASSIGN(std::unique_ptr<OnnxFile> file, OnnxFile::read(path, options.allowMissingData));
+  Importer importer(*file, options, report ? *report : local);
+  StatusOr<std::unique_ptr<Module>> m = importer.run();
+  if (!m.ok())
+    return std::move(m).status().at(path);
+  return m;
+}
+
+} // namespace ds

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ONNX model -> Module: parameters and constants as symbols (handles, not data: D3), one func @micro with
+// the forward phase that returns the graph's outputs under their ONNX names. No mesh, no placements.
+// What the importer expects of a model: docs/exporting.md. Which operators: docs/onnx-ops.md.
+#pragma once
+
+#include "ir/Graph.h"
+
+#include <map>
+
+namespace ds {
+
+struct ImportOptions {
+  /// --dim seq=512: values of symbolic dimensions, by name.
+  std::vector<std::pair<std::string, int64_t>> dims;
+  /// --shape input_ids=8x512: all dimensions of an input.
+  std::map<std::string, std::vector<int64_t>> shapes;
+  /// --const attention_mask=1: an input becomes a constant; a number, "arange" (0, 1, .. along the last
+  /// axis) or "causal" (1 at and below the diagonal of the last two axes).
+  std::map<std::string, std::string> consts;
+  /// --bind mask=@mask.pb: an input becomes the tensor in that TensorProto file.
+  std::map<std::string, std::string> binds;
+  /// Binds the leading symbolic dimension that all data inputs share; 0: not given. Contradicting a fixed
+  /// leading dimension of the model is an error.
+  int64_t microBatch = 0;
+  /// POSIX extended regexes, matched anywhere in initializer names and module paths. If trainable is given,
+  /// exactly the matches are trainable, whatever their role in the graph; freeze then takes matches away.
+  std::string trainable, freeze;
+  /// Treats active Dropout (training_mode true, ratio > 0) as identity; otherwise it is refused.
+  bool dropoutOff = false;
+  /// Separates small vectors that the exporter merged because they were equal (docs/exporting.md, H1).
+  bool splitSmallTies = true;
+  /// Restores the tie of an embedding table and its transposed copy by comparing contents (H6).
+  bool retie = true;
+  /// Accepts missing or short data files: enough to plan, not to run.
+  bool allowMissingData = false;
+};
+
+struct ImportReport {
+  int64_t opset = 0;
+  std::string producer;
+  int64_t nodes = 0, folded = 0, ops = 0; // ONNX nodes; those known at plan time; core ops
+  int64_t params = 0, paramElems = 0;     // trainable
+  int64_t frozen = 0, frozenElems = 0;
+  int64_t constants = 0, constantElems = 0; // data that is not a parameter
+  int64_t leading = 0; // leading dimension that all data inputs share, as bound; 0: none
+  std::vector<std::string> symbolicDims;      // names of the model's symbolic dimensions, in order
+  std::vector<std::string> ties;              // "a = transposed b", ...
+  std::vector<std::string> unused;            // initializers that no output depends on
+  std::vector<std::string> losses;            // outputs computed by a loss operator
+  std::vector<std::string> warnings;          // one line each
+  std::vector<std::pair<std::string, int64_t>> operators; // ONNX operators with counts, by name
+};
+
+/// Imports path (.onnx, or ONNX text in .onnxtext). report may be null. Errors name the model, the node or
+/// tensor, and the flag or change that helps; all unsupported operators are listed in one error.
+StatusOr<std::unique_ptr<Module>> importOnnx(const std::string &path, const ImportOptions &options,
+                                             ImportReport *report = nullptr);
+
+} // namespace ds
