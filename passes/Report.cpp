@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Report.h"
+
+#include <algorithm>
+
+namespace ds {
+
+namespace {
+
+int64_t rounded(int64_t bytes, int64_t align) { return (bytes + align - 1) / align * align; }
+
+struct Peak {
+  int64_t bytes = -1;
+  int at = 0;
+};
+
+Peak peakOf(const SchedProgram &p, int64_t align) {
+  std::vector<int64_t> delta(p.instrs.size() + 1, 0);
+  for (const Buffer &b : p.own) {
+    if (b.last < b.first)
+      continue;
+    delta[b.first] += rounded(b.bytes, align);
+    delta[b.last + 1] -= rounded(b.bytes, align);
+  }
+  Peak peak;
+  int64_t live = 0;
+  for (size_t i = 0; i < p.instrs.size(); ++i) {
+    live += delta[i];
+    if (live > peak.bytes)
+      peak = {live, static_cast<int>(i)};
+  }
+  return peak;
+}
+
+bool startsWithName(const std::string &label, const std::string &bucket) {
+  return label.size() > bucket.size() && label.compare(0, bucket.size(), bucket) == 0 &&
+         label[bucket.size()] == '.';
+}
+
+} // namespace
+
+MemoryReport memoryReport(const Schedule &s) {
+  MemoryReport r;
+  if (s.arenas.empty())
+    return r;
+  const ArenaInfo &arena = s.arenas[0];
+  r.arena = arena.bytes;
+  r.load = arena.load;
+  for (const Buffer &b : s.persistent)
+    r.persistent[b.kind] += rounded(b.bytes, arena.align);
+  const SchedProgram *program = nullptr;
+  Peak best;
+  for (const SchedProgram &p : s.programs)
+    if (Peak k = peakOf(p, arena.align); k.bytes > best.bytes) {
+      best = k;
+      program = &p;
+    }
+  if (!program || program->instrs.empty())
+    return r;
+  const Instr &i = program->instrs[best.at];
+  r.temporaries = best.bytes;
+  r.peakProgram = program->name;
+  r.peakInstr = i.label;
+  if (i.origin >= 0) {
+    const OriginInfo &o = s.origins[i.origin];
+    r.peakOrigin = !o.module.empty() ? o.module : o.node;
+  }
+  for (const Buffer &b : program->own)
+    if (b.first <= best.at && best.at <= b.last)
+      r.live.push_back({b.name, b.bytes});
+  std::stable_sort(r.live.begin(), r.live.end(),
+                   [](const LiveBuffer &a, const LiveBuffer &b) { return a.bytes > b.bytes; });
+  return r;
+}
+
+int64_t runsPerUpdate(const std::string &program, int64_t gradAccum) {
+  return program == "micro.mid" ? gradAccum - 2 : 1;
+}
+
+int bucketOf(const Schedule &s, const SchedProgram &p, const Instr &i) {
+  // A whole bucket, its slice, or its accumulator is an operand or destination...
+  for (const auto *list : {&i.ins, &i.outs})
+    for (PlaceRef r : *list)
+      for (size_t b = 0; b < s.buckets.size(); ++b) {
+        const std::string &name = resolve(s, p, r).buffer->name;
+        if (name == s.buckets[b].name || name == s.buckets[b].name + ".acc" ||
+            name == s.buckets[b].name + ".red")
+          return static_cast<int>(b);
+      }
+  // ...or the label says so: "<bucket>.grad.shard".
+  int best = -1;
+  for (size_t b = 0; b < s.buckets.size(); ++b)
+    if (startsWithName(i.label, s.buckets[b].name) &&
+        (best < 0 || s.buckets[b].name.size() > s.buckets[best].name.size()))
+      best = static_cast<int>(b);
+  return best;
+}
+
+TrafficReport trafficReport(const Schedule &s) {
+  TrafficReport r;
+  int64_t world = s.world();
+  for (const BucketInfo &b : s.buckets) {
+    BucketTraffic t;
+    t.bucket = b.name;
+    for (const SegmentInfo &g : b.segments)
+      t.validElems += Type(b.dtype, g.shape).elems();
+    t.paddingElems = b.elems - t.validElems;
+    t.resident = s.step.stage == 3 && !b.sharded;
+    (b.sharded ? r.gatheredElems : r.residentElems) += t.validElems;
+    r.buckets.push_back(t);
+  }
+  for (const SchedProgram &p : s.programs)
+    for (const Instr &i : p.instrs) {
+      if (!isCollective(i.kind))
+        continue;
+      int64_t runs = runsPerUpdate(p.name, s.step.gradAccum);
+      int64_t factor = i.kind == InstrKind::AllReduce ? 2 : 1;
+      DType d = resolve(s, p, i.ins[0]).type->dtype;
+      int64_t bytes = runs * factor * i.elems * byteSize(d) * (world - 1) / world;
+      int b = i.kind == InstrKind::AllReduce ? -1 : bucketOf(s, p, i);
+      if (b < 0) {
+        r.scalarBytes += bytes;
+        continue;
+      }
+      (i.kind == InstrKind::AllGather ? r.buckets[b].gathers : r.buckets[b].reductions) += runs;
+      r.buckets[b].sentBytes += bytes;
+      r.sentBytes += bytes;
+    }
+  return r;
+}
+
+} // namespace ds

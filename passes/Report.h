@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a schedule costs, read off the schedule alone: bytes by kind, the peak and what lives there, bytes sent.
+#pragma once
+
+#include "ir/Schedule.h"
+
+#include <map>
+
+namespace ds {
+
+struct LiveBuffer {
+  std::string name;
+  int64_t bytes;
+};
+
+/// Memory of one rank.
+struct MemoryReport {
+  std::map<BufferKind, int64_t> persistent; // bytes by kind
+  int64_t temporaries = 0;                  // at the peak
+  int64_t arena = 0, load = 0;
+  std::string peakProgram, peakInstr, peakOrigin;
+  std::vector<LiveBuffer> live;             // temporaries at the peak, largest first
+};
+MemoryReport memoryReport(const Schedule &s);
+
+/// One bucket's collectives in an update, in elements that each rank sends: E x (N-1)/N per gather or
+/// reduction of E elements. Valid counts parameters, padding the rest.
+struct BucketTraffic {
+  std::string bucket;
+  int64_t gathers = 0, reductions = 0; // per update
+  int64_t validElems = 0, paddingElems = 0;
+  int64_t sentBytes = 0;               // with padding
+  bool resident = false, tied = false; // why it differs from the stage's formula
+};
+struct TrafficReport {
+  std::vector<BucketTraffic> buckets;
+  int64_t sentBytes = 0;               // of buckets
+  int64_t scalarBytes = 0;             // loss, norm, counts
+  int64_t gatheredElems = 0;           // parameters gathered per micro-batch pass (stage 3), valid
+  int64_t residentElems = 0;           // parameters that stay whole on every rank
+};
+TrafficReport trafficReport(const Schedule &s);
+
+/// How often a program runs in one update of A micro-batches.
+int64_t runsPerUpdate(const std::string &program, int64_t gradAccum);
+/// The bucket that a collective moves, or -1 for scalars.
+int bucketOf(const Schedule &s, const SchedProgram &p, const Instr &i);
+
+} // namespace ds

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/Text.h"
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+
+namespace ds {
+
+StatusOr<double> parseDouble(const std::string &text) {
+  char *end = nullptr;
+  double v = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end || !std::isfinite(v))
+    return Status::error("'" + text + "' is not a number");
+  return v;
+}
+
+StatusOr<int64_t> parseInt(const std::string &text) {
+  TRY_ASSIGN(double v, parseDouble(text));
+  if (v != std::floor(v) || std::fabs(v) > 9e15)
+    return Status::error("'" + text + "' is not a whole number");
+  return static_cast<int64_t>(v);
+}
+
+StatusOr<int64_t> parseBytes(const std::string &text) {
+  static const std::pair<const char *, double> units[] = {
+      {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}, {"KB", 1e3},
+      {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12},    {"B", 1},        {"", 1}};
+  for (auto [unit, scale] : units) {
+    std::string u = unit;
+    if (text.size() < u.size() || text.compare(text.size() - u.size(), u.size(), u) != 0)
+      continue;
+    TRY_ASSIGN(double v, parseDouble(text.substr(0, text.size() - u.size())));
+    if (v < 0)
+      break;
+    return static_cast<int64_t>(v * scale);
+  }
+  return Status::error("'" + text + "' is not a size; expected e.g. 24GiB or 80GB");
+}
+
+static std::string scaled(double v, double base, const char *const *units) {
+  int u = 0;
+  for (; v >= base && units[u + 1]; ++u)
+    v /= base;
+  char buffer[32];
+  std::snprintf(buffer, sizeof buffer, u == 0 ? "%.0f%s" : "%.1f%s", v, units[u]);
+  return buffer;
+}
+
+std::string bytesText(int64_t bytes) {
+  static const char *const units[] = {" B", " KiB", " MiB", " GiB", " TiB", nullptr};
+  return scaled(static_cast<double>(bytes), 1024, units);
+}
+std::string countText(int64_t n) {
+  static const char *const units[] = {"", " K", " M", " B", " T", nullptr};
+  return scaled(static_cast<double>(n), 1000, units);
+}
+
+} // namespace ds
