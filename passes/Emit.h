@@ -32,7 +32,7 @@ public:
   Storage(const Module &m, const Schedule &s, SchedProgram &p) : module(m), schedule(s), out(p) {}
 
   Status assign(Program &p);
-  const Place &of(const Value *v) const { return places.find(v)->second; }
+  Place of(const Value *v) const { return places.find(v)->second; } // a copy: places grows
 
 private:
   void placePackOperands(Program &p);
