@@ -131,8 +131,8 @@ Op *Module::createOp(Program &p, OpKind k, llvm::ArrayRef<Value *> operands,
     v->users.push_back(op);
   for (size_t i = 0; i < resultTypes.size(); ++i) {
     bool named = i < resultNames.size();
-    Value *v = &valueStore.emplace_back(ValueKind::Result, named ? resultNames[i] : "",
-                                        resultTypes[i]);
+    Value *v =
+        &valueStore.emplace_back(ValueKind::Result, named ? resultNames[i] : "", resultTypes[i]);
     v->def = op;
     v->index = static_cast<int>(i);
     op->results.push_back(v);

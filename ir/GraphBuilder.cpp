@@ -19,7 +19,8 @@ Status inferTypes(OpKind k, llvm::ArrayRef<Type> operands, const Attrs &attrs, c
   TRY(inferShape({k, {operands.data(), operands.size()}, attrs, m.mesh, shapes}));
   results.assign(shapes.begin(), shapes.end());
   ShapeCtx c{k, operands, attrs, m, results};
-  assert(results.size() == static_cast<size_t>(op.outs) && "a shape rule gives every result a type");
+  assert(results.size() == static_cast<size_t>(op.outs) &&
+         "a shape rule gives every result a type");
   for (const Type &t : results)
     if (std::string p = typeProblem(Type(t.dtype, t.dims), m); !p.empty())
       return Status::error(std::string(op.text) + ": the result has " + p);
@@ -30,8 +31,8 @@ Status inferTypes(OpKind k, llvm::ArrayRef<Type> operands, const Attrs &attrs, c
       return Status::error(std::string(op.text) + ": result " + std::to_string(i) + " is " +
                            results[i].str() + ": " + p);
     if (i >= named && results[i] != bound[i - named]->type)
-      return c.error("binds " + results[i].str() + " to @" + bound[i - named]->name + ", which is " +
-                         bound[i - named]->type.str(),
+      return c.error("binds " + results[i].str() + " to @" + bound[i - named]->name +
+                         ", which is " + bound[i - named]->type.str(),
                      "G4");
   }
   return {};
@@ -57,9 +58,9 @@ StatusOr<Op *> Builder::tryCreate(OpKind k, llvm::ArrayRef<Value *> operands,
   const OpInfo &op = info(k);
   TRY(completeAttrs(attrs, op.attrs, op.text));
   if (names.size() + bound.size() != static_cast<size_t>(op.outs))
-    return Status::error(std::string(op.text) + ": number of results is " + std::to_string(op.outs) + ", but " +
-                         std::to_string(names.size()) + " named and " +
-                         std::to_string(bound.size()) + " bound [G3]");
+    return Status::error(std::string(op.text) + ": number of results is " +
+                         std::to_string(op.outs) + ", but " + std::to_string(names.size()) +
+                         " named and " + std::to_string(bound.size()) + " bound [G3]");
   llvm::SmallVector<Type, 8> types, results;
   for (Value *v : operands)
     types.push_back(v->type);
@@ -71,8 +72,8 @@ StatusOr<Op *> Builder::tryCreate(OpKind k, llvm::ArrayRef<Value *> operands,
       free = program.uniqueName(n + "." + std::to_string(i));
     unique.push_back(std::move(free));
   }
-  Op *created =
-      module.createOp(program, k, operands, unique, results, bound, std::move(attrs), phase, origin);
+  Op *created = module.createOp(program, k, operands, unique, results, bound, std::move(attrs),
+                                phase, origin);
   if (before)
     program.insertBefore(before, created);
   else
@@ -85,8 +86,8 @@ Op *Builder::create(OpKind k, llvm::ArrayRef<Value *> operands, llvm::ArrayRef<s
   StatusOr<Op *> op = tryCreate(k, operands, names, std::move(attrs), bound);
   if (!op.ok())
     llvm::report_fatal_error(llvm::StringRef("internal error in " +
-                                             (origin.pass.empty() ? "builder" : origin.pass) + ":\n" +
-                                             op.status().str()),
+                                             (origin.pass.empty() ? "builder" : origin.pass) +
+                                             ":\n" + op.status().str()),
                              /*gen_crash_diag=*/false);
   return *op;
 }

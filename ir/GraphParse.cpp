@@ -372,7 +372,9 @@ Status Parser::finishAttrs(OpLine &o) {
     else
       o.attrs.set("at", o.at);
   }
-  const Type *shown = !o.types.empty() ? &o.types[0] : !o.bound.empty() ? &o.bound[0]->type : nullptr;
+  const Type *shown = !o.types.empty()   ? &o.types[0]
+                      : !o.bound.empty() ? &o.bound[0]->type
+                                         : nullptr;
   for (const TypeAttr &a : typeAttrs(o.kind))
     if (shown)
       o.attrs.set(a.name, shownValue(a.from, *shown));
@@ -388,7 +390,8 @@ Status Parser::makeOp(OpLine &o) {
       out.merge(lex.error(o.kindPos, e.text));
     std::string types;
     for (Value *v : o.operands)
-      types += (types.empty() ? "" : ", ") + std::string(v->isSymbol() ? "@" : "%") + v->name + " is " + v->type.str();
+      types += (types.empty() ? "" : ", ") + std::string(v->isSymbol() ? "@" : "%") + v->name +
+               " is " + v->type.str();
     return types.empty() ? std::move(out) : std::move(out).note(types);
   };
   TRY(here(finishAttrs(o)));
@@ -404,11 +407,11 @@ Status Parser::makeOp(OpLine &o) {
   TRY(here(inferTypes(o.kind, operandTypes, o.attrs, *m, inferred, o.bound)));
   for (size_t i = 0; i < o.types.size(); ++i)
     if (o.types[i] != inferred[i])
-      return lex.error(o.typePos[i], std::string(op.text) + ": %" + o.names[i] + " is declared as " +
-                                         o.types[i].str() + ", but is " + inferred[i].str() +
-                                         " [G4]");
-  p->append(m->createOp(*p, o.kind, o.operands, o.names, inferred, o.bound, std::move(o.attrs), phase,
-                        Origin{lex.place(o.pos), "", ""}));
+      return lex.error(o.typePos[i], std::string(op.text) + ": %" + o.names[i] +
+                                         " is declared as " + o.types[i].str() + ", but is " +
+                                         inferred[i].str() + " [G4]");
+  p->append(m->createOp(*p, o.kind, o.operands, o.names, inferred, o.bound, std::move(o.attrs),
+                        phase, Origin{lex.place(o.pos), "", ""}));
   return {};
 }
 

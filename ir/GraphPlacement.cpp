@@ -154,18 +154,19 @@ Status Placer::run() {
   }
   for (size_t i = 0; i < c.in.size(); ++i)
     if (c.in[i].isPartial())
-      return c.error("a partial value feeds only reduce_scatter, all_reduce, accumulate and view, but " +
-                         operand(i),
-                     "G10");
+      return c.error(
+          "a partial value feeds only reduce_scatter, all_reduce, accumulate and view, but " +
+              operand(i),
+          "G10");
   if (any(Placement::Shard))
     return overShards();
   if (!any(Placement::Local))
     return setAll(Placement::Repl);
   if (info(c.kind).trait == Trait::Optimizer)
-    return c.error("takes shard or repl operands, but " +
-                       operand(llvm::find_if(c.in, [](const Type &t) { return !t.isRepl(); }) -
-                               c.in.begin()),
-                   "G9");
+    return c.error(
+        "takes shard or repl operands, but " +
+            operand(llvm::find_if(c.in, [](const Type &t) { return !t.isRepl(); }) - c.in.begin()),
+        "G9");
   return setAll(Placement::Local);
 }
 
@@ -209,7 +210,8 @@ std::string typeProblem(const Type &t, const Module &m) {
   if (t.placement == Placement::Local)
     return "";
   if (m.mesh.empty())
-    return "placement " + std::string(text(t.placement)) + " needs a mesh, and the module has none [G8]";
+    return "placement " + std::string(text(t.placement)) +
+           " needs a mesh, and the module has none [G8]";
   if (t.isRepl())
     return "";
   int64_t ranks = 1;

@@ -49,8 +49,9 @@ bool hasOver(OpKind k) {
 std::vector<AttrSpec> braceAttrs(OpKind k) {
   std::vector<AttrSpec> out;
   for (const AttrSpec &s : info(k).attrs) {
-    bool elsewhere = (s.name == "at" && hasOperandOffsets(k)) || s.name == "over" ||
-                     llvm::any_of(typeAttrs(k), [&](const TypeAttr &t) { return s.name == t.name; });
+    bool elsewhere =
+        (s.name == "at" && hasOperandOffsets(k)) || s.name == "over" ||
+        llvm::any_of(typeAttrs(k), [&](const TypeAttr &t) { return s.name == t.name; });
     if (!elsewhere)
       out.push_back(s);
   }

@@ -54,10 +54,10 @@ private:
 
   const Module &m;
   Status errors;
-  llvm::StringSet<> params;                       // names of all segments
-  llvm::DenseSet<const Value *> defined;          // values of the current program so far
+  llvm::StringSet<> params;                           // names of all segments
+  llvm::DenseSet<const Value *> defined;              // values of the current program so far
   llvm::DenseMap<const Symbol *, const Op *> binders; // in the current program
-  llvm::DenseMap<const Value *, size_t> counted;  // uses seen
+  llvm::DenseMap<const Value *, size_t> counted;      // uses seen
 };
 
 std::string subject(const Op &op) {
@@ -125,8 +125,8 @@ void Verifier::symbol(const Symbol &s) {
     return;
   }
   if (s.type.isPartial() && s.symbolKind != SymbolKind::Accum)
-    error(s.place, who + ": only an accum may be partial, not a " + text(s.symbolKind).str() +
-                       " [G11]");
+    error(s.place,
+          who + ": only an accum may be partial, not a " + text(s.symbolKind).str() + " [G11]");
   source(s, who, s.source, s.type);
   if (s.symbolKind != SymbolKind::Bucket)
     return;
@@ -161,7 +161,8 @@ void Verifier::input(const Program &p, const Value &v) {
   if (v.type.dtype != DType::F64 || v.type.rank() != 0)
     error(p.place, who + ": a count is f64[], not " + v.type.str() + " [G13]");
   if (!meta.countOf.empty() && !p.input(meta.countOf))
-    error(p.place, who + " counts %" + meta.countOf + ", which is no input of @" + p.name + " [G13]");
+    error(p.place,
+          who + " counts %" + meta.countOf + ", which is no input of @" + p.name + " [G13]");
 }
 
 void Verifier::operands(const Program &p, const Op &op) {
@@ -221,11 +222,11 @@ void Verifier::bindings(const Program &p, const Op &op) {
     if (s->symbolKind == SymbolKind::Const)
       error(op.origin.node, who + ": a const is never bound [G5]");
     if (auto [it, isNew] = binders.try_emplace(s, &op); !isNew)
-      error(op.origin.node, who + ": @" + p.name + " binds it already, by " +
-                                subject(*it->second) + " [G5]");
+      error(op.origin.node,
+            who + ": @" + p.name + " binds it already, by " + subject(*it->second) + " [G5]");
     if (p.name == "update" && s->type.isPartial())
-      error(op.origin.node, who + ": update must end with no partial value, but it is " +
-                                s->type.str() + " [G11]");
+      error(op.origin.node,
+            who + ": update must end with no partial value, but it is " + s->type.str() + " [G11]");
     int tied = tiedOperand(op.kind, i, static_cast<int>(op.operands.size()));
     if (tied >= 0 && tied < static_cast<int>(op.operands.size()) &&
         viewedSymbol(op.operands[tied]) != s)

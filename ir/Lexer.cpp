@@ -7,7 +7,9 @@
 namespace ds {
 
 static bool isDigit(char c) { return c >= '0' && c <= '9'; }
-static bool isLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+static bool isLetter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
 static bool isWord(char c) { return isDigit(c) || isLetter(c); }
 
 // One past the end of the name whose first character, already judged, is at pos.

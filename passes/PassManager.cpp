@@ -37,7 +37,8 @@ bool holds(Fact f, const Module &m) {
     return micro && !micro->returns.empty() && micro->returns[0]->type.rank() == 0 &&
            isFloat(micro->returns[0]->type.dtype);
   case Fact::Grads:
-    return micro && llvm::any_of(micro->ops, [](const Op &op) { return op.phase == Phase::Backward; });
+    return micro &&
+           llvm::any_of(micro->ops, [](const Op &op) { return op.phase == Phase::Backward; });
   case Fact::Buckets:
     return llvm::any_of(m.symbols(),
                         [](const Symbol *s) { return s->symbolKind == SymbolKind::Bucket; });
@@ -46,9 +47,8 @@ bool holds(Fact f, const Module &m) {
   case Fact::Placed:
     return !m.mesh.empty();
   case Fact::Programs:
-    return llvm::any_of(m.programs(), [](const Program *p) {
-      return !p->isFunc && p->name.starts_with("micro.");
-    });
+    return llvm::any_of(
+        m.programs(), [](const Program *p) { return !p->isFunc && p->name.starts_with("micro."); });
   }
   return false;
 }
@@ -87,8 +87,8 @@ static Status missing(const PassInfo &p) {
   for (const PassInfo &q : passTable())
     if (q.provides == p.requires_)
       provider = q.flag;
-  return Status::error(std::string(p.flag) + ": the module has no " + nounOf(p.requires_) + "; run " +
-                       provider + " before it");
+  return Status::error(std::string(p.flag) + ": the module has no " + nounOf(p.requires_) +
+                       "; run " + provider + " before it");
 }
 
 namespace {
@@ -126,7 +126,8 @@ bool Runner::skips(const PassInfo &p) {
 Status Runner::internal(const PassInfo &p, const Status &s, const Module &before) {
   Status out;
   for (const ErrorEntry &e : s.entries()) {
-    Status one = Status::internal("internal error in " + std::string(p.flag) + ": " + e.text).at(e.place);
+    Status one =
+        Status::internal("internal error in " + std::string(p.flag) + ": " + e.text).at(e.place);
     for (const std::string &n : e.notes)
       one = std::move(one).note(n);
     out.merge(std::move(one));

@@ -28,7 +28,8 @@ struct PassOptions {
   std::vector<std::string> printBefore, printAfter; // pass flags, or "all"
   std::string stopAfter;                            // run up to and including this pass
   bool verifyEach = false;
-  int64_t bisectLimit = -1; // run only the first n of the optional passes (those that provide no fact)
+  int64_t bisectLimit =
+      -1; // run only the first n of the optional passes (those that provide no fact)
   llvm::raw_ostream *out = nullptr; // where --print-* goes
 };
 

@@ -20,7 +20,8 @@ StatusOr<std::string> readInput(const std::string &path) {
 }
 
 // Reads line and column of "path:line:col".
-static bool parsePlace(llvm::StringRef place, llvm::StringRef path, int64_t &line, int64_t &column) {
+static bool parsePlace(llvm::StringRef place, llvm::StringRef path, int64_t &line,
+                       int64_t &column) {
   auto [rest, columnText] = place.rsplit(':');
   auto [file, lineText] = rest.rsplit(':');
   return file == path && !lineText.getAsInteger(10, line) && !columnText.getAsInteger(10, column) &&
@@ -40,7 +41,8 @@ static bool hasSnippet(const ErrorEntry &e) {
   return false;
 }
 
-static std::string snippetAt(const std::string &place, std::string_view text, std::string_view path) {
+static std::string snippetAt(const std::string &place, std::string_view text,
+                             std::string_view path) {
   int64_t line = 0, column = 0;
   if (!parsePlace(place, llvm::StringRef(path.data(), path.size()), line, column))
     return "";

@@ -72,7 +72,8 @@ std::string completionError(Attrs attrs) {
 
 TEST(Attr, CompletingReportsWhatIsWrong) {
   EXPECT_EQ(completionError({}), "op: attribute 'axis' is missing");
-  EXPECT_EQ(completionError({{"axs", int64_t(1)}}), "op: unknown attribute 'axs'; did you mean 'axis'?");
+  EXPECT_EQ(completionError({{"axs", int64_t(1)}}),
+            "op: unknown attribute 'axs'; did you mean 'axis'?");
   EXPECT_EQ(completionError({{"axis", 1.5}}), "op: attribute 'axis' is 1.5, expected an integer");
   EXPECT_EQ(completionError({{"axis", int64_t(1)}, {"name", true}}),
             "op: attribute 'name' is true, expected a string");

@@ -138,7 +138,8 @@ TEST(Graph, BuilderRefusesWhatTheRuleRefuses) {
             "exp: number of results is 1, but 1 named and 1 bound [G3]");
   EXPECT_EQ(error(b.tryCreate(OpKind::Copy, {x}, {}, {}, {acc})),
             "copy: binds f32[4] to @acc, which is f32[5] [G4]");
-  EXPECT_EQ(error(b.tryCreate(OpKind::Transpose, {x}, {"y"})), "transpose: attribute 'perm' is missing");
+  EXPECT_EQ(error(b.tryCreate(OpKind::Transpose, {x}, {"y"})),
+            "transpose: attribute 'perm' is missing");
   EXPECT_TRUE(p->ops.empty());
   EXPECT_TRUE(x->users.empty());
 }
@@ -185,8 +186,22 @@ TEST(Graph, VerifierSeesWhatNoTextCanSay) {
 TEST(Graph, DamagedTextNeverCrashes) {
   std::mt19937 random(20);
   const std::string text = kExample;
-  const std::string pieces[] = {"%",  "@",       "9223372036854775807", "-1", "{", "}", "[[", "\"", ":",
-                                "->", "partial", "f64[4611686018427387904,4]", "over", "\n", ",", "mesh(dp=1048576)"};
+  const std::string pieces[] = {"%",
+                                "@",
+                                "9223372036854775807",
+                                "-1",
+                                "{",
+                                "}",
+                                "[[",
+                                "\"",
+                                ":",
+                                "->",
+                                "partial",
+                                "f64[4611686018427387904,4]",
+                                "over",
+                                "\n",
+                                ",",
+                                "mesh(dp=1048576)"};
   int read = 0;
   for (int i = 0; i < 4000; ++i) {
     std::string s = text;

@@ -9,7 +9,8 @@ namespace {
 
 // "kind text" of every token, joined by '|'.
 std::string tokens(std::string_view text, bool newlines = false) {
-  constexpr const char *kinds[] = {"eof", "name", "%", "@", "int", "float", "str", "p", "arrow", "nl"};
+  constexpr const char *kinds[] = {"eof",   "name", "%", "@",     "int",
+                                   "float", "str",  "p", "arrow", "nl"};
   Lexer lex(text, "t");
   lex.setNewlines(newlines);
   std::string out;
@@ -24,7 +25,8 @@ std::string tokens(std::string_view text, bool newlines = false) {
 }
 
 TEST(Lexer, NamesEndBeforePunctuation) {
-  EXPECT_EQ(tokens("forward:\n%x: f32[8,64]"), "name forward|p :|% x|p :|name f32|p [|int 8|p ,|int 64|p ]");
+  EXPECT_EQ(tokens("forward:\n%x: f32[8,64]"),
+            "name forward|p :|% x|p :|name f32|p [|int 8|p ,|int 64|p ]");
   EXPECT_EQ(tokens("@l0.grad.shard, %a/b:0 place-collectives"),
             "@ l0.grad.shard|p ,|% a/b:0|name place-collectives");
   EXPECT_EQ(tokens("a->b a.b. %5"), "name a|arrow ->|name b|name a.b|p .|% 5");
@@ -71,9 +73,12 @@ TEST(Lexer, BadTokensAreErrorsNotCrashes) {
     Lexer lex(text, "t");
     return (lex.*read)().status().entries().at(0).text;
   };
-  EXPECT_EQ(error("\"open", &Lexer::string), "expected a string, found a string without its closing quote");
-  EXPECT_EQ(error("\"a\\q\"", &Lexer::string), "unknown escape in a string, expected \\n, \\\", \\\\ or \\xNN");
-  EXPECT_EQ(error("\"a\\x1\"", &Lexer::string), "unknown escape in a string, expected \\n, \\\", \\\\ or \\xNN");
+  EXPECT_EQ(error("\"open", &Lexer::string),
+            "expected a string, found a string without its closing quote");
+  EXPECT_EQ(error("\"a\\q\"", &Lexer::string),
+            "unknown escape in a string, expected \\n, \\\", \\\\ or \\xNN");
+  EXPECT_EQ(error("\"a\\x1\"", &Lexer::string),
+            "unknown escape in a string, expected \\n, \\\", \\\\ or \\xNN");
   EXPECT_EQ(error("9223372036854775808", &Lexer::integer), "the integer does not fit in 64 bits");
   EXPECT_EQ(error("1e999", &Lexer::number), "the number is outside the range of a double");
   EXPECT_EQ(error("\x01", &Lexer::name), "expected a name, found byte 1");
