@@ -69,7 +69,24 @@ struct DsKernel {
   DsWorkFn work;          // may be null: none
 };
 
+/// What a plugin libds<device>.so hands over. Lives as long as the process.
+struct DsPlugin {
+  uint32_t abi;           // DS_ABI of its build
+  const char *build;      // DS_BUILD of its build
+  const char *device;
+  const DsKernel *kernels;
+  size_t numKernels;
+};
+
+/// The one symbol of a plugin, "ds_plugin_entry". Gets the caller's abi and build; null if it cannot serve it.
+typedef const DsPlugin *(*DsPluginEntry)(uint32_t abi, const char *build);
+
 } // extern "C"
+
+/// Changes with every change of the structs above.
+#define DS_ABI 1u
+/// Plugin and program must come from one source state; the version stands for it.
+#define DS_BUILD "dsplan 0.1.0"
 
 namespace ds {
 

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Command lines: hyphen and underscore spellings of a flag are one flag.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace ds {
+
+/// argv with '_' turned into '-' in flag names (not in values): --log_json=a_b is --log-json=a_b.
+class Args {
+public:
+  Args(int argc, char **argv);
+  int argc() const { return static_cast<int>(pointers.size()); }
+  const char *const *argv() const { return pointers.data(); }
+
+private:
+  std::vector<std::string> words;
+  std::vector<const char *> pointers;
+};
+
+} // namespace ds

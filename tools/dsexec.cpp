@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// dsexec: trains under a schedule.
+#include "runtime/Log.h"
+#include "runtime/Trainer.h"
+#include "tools/Args.h"
+#include "tools/Devices.h"
+#include "tools/Diagnostics.h"
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <filesystem>
+#include <unistd.h>
+
+namespace cl = llvm::cl;
+using namespace ds;
+
+static cl::OptionCategory running("Running"), output("Output"), testing("Testing");
+
+static cl::opt<std::string> inputPath(cl::Positional, cl::Required, cl::desc("PLAN.dsched"));
+static cl::opt<std::string> data("data", cl::value_desc("spec"), cl::cat(running),
+                                 cl::desc("tokens:FILE.bin[,uint32] | npy:DIR | synthetic:SEED"));
+static cl::opt<int64_t> steps("steps", cl::value_desc("n"), cl::cat(running),
+                              cl::desc("Updates to run"));
+static cl::opt<int64_t> epochs("epochs", cl::value_desc("n"), cl::cat(running),
+                               cl::desc("Passes over the data, instead of --steps"));
+static cl::opt<int64_t> worldSize("world-size", cl::value_desc("n"), cl::cat(running),
+                                  cl::desc("Ranks"));
+static cl::alias numGpus("num-gpus", cl::aliasopt(worldSize), cl::desc("The same as --world-size"));
+static cl::alias ranks("ranks", cl::aliasopt(worldSize), cl::desc("The same as --world-size"));
+static cl::opt<std::string> device("device", cl::init("auto"), cl::value_desc("name"),
+                                   cl::cat(running),
+                                   cl::desc("auto, cpu, ref, or a plugin's name (default: auto)"));
+static cl::opt<int64_t> seed("seed", cl::value_desc("n"), cl::cat(running),
+                             cl::desc("Seed of the data's order (default: 0)"));
+static cl::opt<bool> noShuffle("no-shuffle", cl::cat(running),
+                               cl::desc("Take the samples in the data's order"));
+static cl::opt<int> threads("threads", cl::value_desc("n"), cl::cat(running),
+                            cl::desc("Threads of each rank's kernels (default: cores / ranks)"));
+static cl::opt<int64_t> maxSkips("max-skips", cl::init(3), cl::value_desc("n"), cl::cat(running),
+                                 cl::desc("Stop after n skipped updates in a row (default: 3)"));
+static cl::opt<int64_t> stepsPerPrint("steps-per-print", cl::init(10), cl::value_desc("n"),
+                                      cl::cat(output),
+                                      cl::desc("Updates per line without a terminal (default: 10)"));
+static cl::opt<std::string> logJson("log-json", cl::value_desc("file"), cl::cat(output),
+                                    cl::desc("Write one JSON object per update"));
+static cl::opt<std::string> tracePath("trace", cl::value_desc("file"), cl::cat(output),
+                                      cl::desc("Write a Chrome trace of the last updates"));
+static cl::opt<std::string> savePath("save-model", cl::value_desc("out.safetensors"), cl::cat(output),
+                                     cl::desc("Write the weights at the end"));
+static cl::opt<double> linkRate("link-bytes-per-second", cl::value_desc("n"), cl::cat(testing),
+                                cl::desc("Slow every collective down to this rate per rank"));
+
+static const char *const kExamples =
+    "\nEXAMPLES\n"
+    "  dsexec plan.dsched --data tokens:text.bin --steps 200 --log-json log.jsonl\n"
+    "  dsexec plan.dsched --data npy:samples --epochs 2 --device cpu --save-model out.safetensors\n";
+
+static StatusOr<Schedule> readPlan() {
+  TRY_ASSIGN(std::string text, readInput(inputPath));
+  TRY_ASSIGN(Schedule s, parseSchedule(text, inputPath));
+  s.directory = std::filesystem::path(inputPath.getValue()).parent_path().string();
+  if (worldSize.getNumOccurrences() && worldSize != s.world())
+    return Status::error("--world-size is " + std::to_string(worldSize) + ", but the plan is for " +
+                         std::to_string(s.world()) + " ranks; plan again for another number");
+  return s;
+}
+
+// What can be said about the flags before anything is loaded.
+static Status checkFlags() {
+  bool haveSteps = steps.getNumOccurrences() > 0, haveEpochs = epochs.getNumOccurrences() > 0;
+  if (haveSteps == haveEpochs)
+    return Status::error("expected either --steps N or --epochs N");
+  if ((haveSteps && steps < 0) || (haveEpochs && epochs < 0))
+    return Status::error("--steps and --epochs cannot be negative");
+  if (seed < 0 || threads < 0 || linkRate < 0 || stepsPerPrint < 1 || maxSkips < 1)
+    return Status::error("--seed, --threads and --link-bytes-per-second cannot be negative, "
+                         "--steps-per-print and --max-skips must be at least 1");
+  if (savePath.empty())
+    return {};
+  if (!llvm::StringRef(savePath).endswith(".safetensors"))
+    return Status::error("--save-model " + savePath + ": only .safetensors files are written");
+  std::string folder = std::filesystem::path(savePath.getValue()).parent_path().string();
+  if (folder.empty())
+    folder = ".";
+  if (access(folder.c_str(), W_OK | X_OK) != 0)
+    return Status::error("--save-model " + savePath + ": the folder " + folder +
+                         " does not exist or cannot be written");
+  return {};
+}
+
+static StatusOr<int64_t> totalUpdates(const Trainer &t) {
+  if (!epochs.getNumOccurrences())
+    return int64_t(steps);
+  if (t.updatesPerEpoch() == 0)
+    return Status::error("--epochs needs data with an end; use --steps");
+  int64_t total;
+  if (__builtin_mul_overflow(epochs.getValue(), t.updatesPerEpoch(), &total))
+    return Status::error("--epochs " + std::to_string(epochs) + " is more updates than can be counted");
+  return total;
+}
+
+static Status train(Trainer &t, RunLog &log, int64_t total) {
+  int64_t inARow = 0;
+  for (int64_t i = 0; i < total; ++i) {
+    TRY_ASSIGN(UpdateResult u, t.step());
+    TRY(log.update(u));
+    inARow = u.skipped ? inARow + 1 : 0;
+    if (inARow >= maxSkips)
+      return Status::error("update " + std::to_string(u.update) + ": " + std::to_string(inARow) +
+                           " updates in a row were skipped, because gradients are infinite or NaN")
+          .note("a smaller learning rate may help; --max-skips N allows more");
+  }
+  return {};
+}
+
+static Status run() {
+  TRY(checkFlags());
+  TRY_ASSIGN(Schedule s, readPlan());
+  TRY_ASSIGN(Device d, findDevice(device));
+  std::string deviceName = d.name, name = s.name;
+  RunOptions o;
+  o.data = data;
+  o.seed = static_cast<uint64_t>(seed);
+  o.shuffle = !noShuffle;
+  o.threads = threads;
+  o.linkBytesPerSecond = linkRate;
+  o.traceEvents = tracePath.empty() ? 0 : size_t(1) << 16;
+  TRY_ASSIGN(std::unique_ptr<Trainer> t, Trainer::create(std::move(s), std::move(d), o));
+  TRY_ASSIGN(int64_t total, totalUpdates(*t));
+
+  const Schedule &plan = t->schedule();
+  llvm::outs() << name << ": " << plan.world() << " ranks x " << t->threads() << " threads on "
+               << deviceName << ", stage " << plan.step.stage << ", micro-batch "
+               << plan.step.microBatch << " x " << plan.step.gradAccum << ", arena "
+               << sizeText(t->arenaBytes()) << " per rank\n";
+  for (const std::string &note : t->notes())
+    llvm::outs() << note << "\n";
+  llvm::outs().flush();
+
+  LogOptions l;
+  l.out = stdout;
+  l.terminal = isatty(STDOUT_FILENO);
+  l.linesEvery = stepsPerPrint;
+  l.totalUpdates = total;
+  l.jsonPath = logJson;
+  TRY_ASSIGN(std::unique_ptr<RunLog> log, RunLog::create(*t, l));
+  Status trained = train(*t, *log, total);
+  log->endLine();
+  if (!tracePath.empty()) // also after an error: it shows what came before
+    trained.merge(t->writeTrace(tracePath));
+  TRY(std::move(trained));
+  TRY(log->finish());
+  if (!savePath.empty()) {
+    TRY(t->saveModel(savePath));
+    llvm::outs() << "saved " << savePath << "\n";
+  }
+  return {};
+}
+
+int main(int argc, char **argv) {
+  exitOnFatalErrors("dsexec");
+  Args args(argc, argv);
+  cl::extrahelp help(kExamples);
+  cl::HideUnrelatedOptions({&running, &output, &testing});
+  cl::ParseCommandLineOptions(args.argc(), args.argv(), "Trains a model under a schedule\n");
+  Status s = run();
+  if (s.ok())
+    return 0;
+  llvm::errs() << diagnostics(s, "dsexec");
+  return static_cast<int>(s.code());
+}
