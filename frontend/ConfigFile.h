@@ -23,8 +23,9 @@ struct ConfigOverrides {
   std::optional<std::string> optimizer; // --optimizer: adam, adamw, sgd in any case
   std::optional<std::string> loss;      // --loss, as parseLoss takes it
   std::optional<std::string> trainable, freeze, reduce, dtype;
-  std::vector<std::pair<std::string, std::string>> set; // --set KEY=VALUE, in order; the last one holds
-  std::vector<std::string> allowUnknown;                // --allow-unknown: JSON paths, with all below them
+  std::vector<std::pair<std::string, std::string>>
+      set;                               // --set KEY=VALUE, in order; the last one holds
+  std::vector<std::string> allowUnknown; // --allow-unknown: JSON paths, with all below them
   /// dsplan: what is missing is assumed and said in PlanConfig::assumptions (AdamW, micro-batch 1, the largest
   /// world size up to 8 that the batch sizes allow). dsexec, false: a missing optimizer or batch size is an
   /// error, and the world size is 1 unless given.
