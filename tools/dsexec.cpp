@@ -6,6 +6,7 @@
 #include "tools/Args.h"
 #include "tools/Devices.h"
 #include "tools/Diagnostics.h"
+#include "tools/PlanArgs.h"
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/CommandLine.h"
@@ -19,17 +20,13 @@ using namespace ds;
 
 static cl::OptionCategory running("Running"), output("Output"), testing("Testing");
 
-static cl::opt<std::string> inputPath(cl::Positional, cl::Required, cl::desc("PLAN.dsched"));
+static cl::opt<std::string> inputPath(cl::Positional, cl::Required, cl::desc("MODEL.onnx | MODEL.onnxtext | MODEL.dsir | PLAN.dsched"));
 static cl::opt<std::string> data("data", cl::value_desc("spec"), cl::cat(running),
                                  cl::desc("tokens:FILE.bin[,uint32] | npy:DIR | synthetic:SEED"));
 static cl::opt<int64_t> steps("steps", cl::value_desc("n"), cl::cat(running),
                               cl::desc("Updates to run"));
 static cl::opt<int64_t> epochs("epochs", cl::value_desc("n"), cl::cat(running),
                                cl::desc("Passes over the data, instead of --steps"));
-static cl::opt<int64_t> worldSize("world-size", cl::value_desc("n"), cl::cat(running),
-                                  cl::desc("Ranks"));
-static cl::alias numGpus("num-gpus", cl::aliasopt(worldSize), cl::desc("The same as --world-size"));
-static cl::alias ranks("ranks", cl::aliasopt(worldSize), cl::desc("The same as --world-size"));
 static cl::opt<std::string> device("device", cl::init("auto"), cl::value_desc("name"),
                                    cl::cat(running),
                                    cl::desc("auto, cpu, ref, or a plugin's name (default: auto)"));
@@ -41,9 +38,9 @@ static cl::opt<int> threads("threads", cl::value_desc("n"), cl::cat(running),
                             cl::desc("Threads of each rank's kernels (default: cores / ranks)"));
 static cl::opt<int64_t> maxSkips("max-skips", cl::init(3), cl::value_desc("n"), cl::cat(running),
                                  cl::desc("Stop after n skipped updates in a row (default: 3)"));
-static cl::opt<int64_t> stepsPerPrint("steps-per-print", cl::init(10), cl::value_desc("n"),
+static cl::opt<int64_t> stepsPerPrint("steps-per-print", cl::init(0), cl::value_desc("n"),
                                       cl::cat(output),
-                                      cl::desc("Updates per line without a terminal (default: 10)"));
+                                      cl::desc("Updates per line without a terminal (default: the config's, or 10)"));
 static cl::opt<std::string> logJson("log-json", cl::value_desc("file"), cl::cat(output),
                                     cl::desc("Write one JSON object per update"));
 static cl::opt<std::string> tracePath("trace", cl::value_desc("file"), cl::cat(output),
@@ -55,18 +52,10 @@ static cl::opt<double> linkRate("link-bytes-per-second", cl::value_desc("n"), cl
 
 static const char *const kExamples =
     "\nEXAMPLES\n"
+    "  dsexec model.onnx --config ds_config.json --world-size 4 --loss ce:logits=logits,labels=labels \\\n"
+    "         --data tokens:text.bin --steps 200\n"
     "  dsexec plan.dsched --data tokens:text.bin --steps 200 --log-json log.jsonl\n"
     "  dsexec plan.dsched --data npy:samples --epochs 2 --device cpu --save-model out.safetensors\n";
-
-static StatusOr<Schedule> readPlan() {
-  TRY_ASSIGN(std::string text, readInput(inputPath));
-  TRY_ASSIGN(Schedule s, parseSchedule(text, inputPath));
-  s.directory = std::filesystem::path(inputPath.getValue()).parent_path().string();
-  if (worldSize.getNumOccurrences() && worldSize != s.world())
-    return Status::error("--world-size is " + std::to_string(worldSize) + ", but the plan is for " +
-                         std::to_string(s.world()) + " ranks; plan again for another number");
-  return s;
-}
 
 // What can be said about the flags before anything is loaded.
 static Status checkFlags() {
@@ -75,9 +64,9 @@ static Status checkFlags() {
     return Status::error("expected either --steps N or --epochs N");
   if ((haveSteps && steps < 0) || (haveEpochs && epochs < 0))
     return Status::error("--steps and --epochs cannot be negative");
-  if (seed < 0 || threads < 0 || linkRate < 0 || stepsPerPrint < 1 || maxSkips < 1)
-    return Status::error("--seed, --threads and --link-bytes-per-second cannot be negative, "
-                         "--steps-per-print and --max-skips must be at least 1");
+  if (seed < 0 || threads < 0 || linkRate < 0 || stepsPerPrint < 0 || maxSkips < 1)
+    return Status::error("--seed, --threads, --steps-per-print and --link-bytes-per-second cannot be negative, "
+                         "--max-skips must be at least 1");
   if (savePath.empty())
     return {};
   if (!llvm::StringRef(savePath).endswith(".safetensors"))
@@ -118,7 +107,8 @@ static Status train(Trainer &t, RunLog &log, int64_t total) {
 
 static Status run() {
   TRY(checkFlags());
-  TRY_ASSIGN(Schedule s, readPlan());
+  PlanConfig config;
+  TRY_ASSIGN(Schedule s, planFromArgs(inputPath, threads, config));
   TRY_ASSIGN(Device d, findDevice(device));
   std::string deviceName = d.name, name = s.name;
   RunOptions o;
@@ -143,7 +133,7 @@ static Status run() {
   LogOptions l;
   l.out = stdout;
   l.terminal = isatty(STDOUT_FILENO);
-  l.linesEvery = stepsPerPrint;
+  l.linesEvery = stepsPerPrint > 0 ? stepsPerPrint : config.stepsPerPrint;
   l.totalUpdates = total;
   l.jsonPath = logJson;
   TRY_ASSIGN(std::unique_ptr<RunLog> log, RunLog::create(*t, l));
@@ -164,8 +154,8 @@ int main(int argc, char **argv) {
   exitOnFatalErrors("dsexec");
   Args args(argc, argv);
   cl::extrahelp help(kExamples);
-  cl::HideUnrelatedOptions({&running, &output, &testing});
-  cl::ParseCommandLineOptions(args.argc(), args.argv(), "Trains a model under a schedule\n");
+  cl::HideUnrelatedOptions({&running, &output, &testing, &planCategory(), &importCategory()});
+  cl::ParseCommandLineOptions(args.argc(), args.argv(), "Trains an ONNX model under ZeRO\n");
   Status s = run();
   if (s.ok())
     return 0;

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/PlanArgs.h"
+
+#include "frontend/ConfigFile.h"
+#include "ir/GraphText.h"
+#include "tools/Diagnostics.h"
+#include "tools/Text.h"
+#include "tools/Workspace.h"
+
+#include <chrono>
+#include <thread>
+
+namespace cl = llvm::cl;
+
+namespace ds {
+
+static cl::OptionCategory category("planning options");
+llvm::cl::OptionCategory &planCategory() { return category; }
+
+static cl::opt<std::string> configPath("config", cl::value_desc("ds_config.json"), cl::cat(category),
+                                       cl::desc("DeepSpeed-style configuration"));
+static cl::alias configAlias("deepspeed-config", cl::aliasopt(configPath), cl::desc("Same as --config"),
+                             cl::cat(category));
+static cl::opt<std::string> stage("stage", cl::value_desc("0..3"), cl::cat(category),
+                                  cl::desc("ZeRO stage: 1 shards optimizer states, 2 gradients, 3 parameters"));
+static cl::opt<std::string> world("world-size", cl::value_desc("N"), cl::cat(category),
+                                  cl::desc("Number of ranks"));
+static cl::alias worldAlias1("num-gpus", cl::aliasopt(world), cl::desc("Same as --world-size"),
+                             cl::cat(category));
+static cl::alias worldAlias2("ranks", cl::aliasopt(world), cl::desc("Same as --world-size"),
+                             cl::cat(category));
+static cl::opt<std::string> microBatch("micro-batch", cl::value_desc("N"), cl::cat(category),
+                                       cl::desc("Rows per rank and micro-batch"));
+static cl::opt<std::string> gradAccum("grad-accum", cl::value_desc("N"), cl::cat(category),
+                                      cl::desc("Micro-batches per update"));
+static cl::opt<std::string> optimizer("optimizer", cl::value_desc("adamw|adam|sgd"), cl::cat(category),
+                                      cl::desc("Optimizer"));
+static cl::opt<std::string> lr("lr", cl::value_desc("X"), cl::cat(category), cl::desc("Learning rate"));
+static cl::opt<std::string> loss("loss", cl::value_desc("SPEC"), cl::cat(category),
+                                 cl::desc("ce:logits=L,labels=Y[,ignore_index=-100][,shift=1] | "
+                                          "mse:prediction=P,target=Y | output:NAME"));
+static cl::opt<std::string> trainable("trainable", cl::value_desc("REGEX"), cl::cat(category),
+                                      cl::desc("Train only these parameters"));
+static cl::opt<std::string> freeze("freeze", cl::value_desc("REGEX"), cl::cat(category),
+                                   cl::desc("Do not train these parameters"));
+static cl::opt<std::string> reduce("reduce", cl::value_desc("boundary|every"), cl::cat(category),
+                                   cl::desc("When gradients are reduced under accumulation"));
+static cl::opt<std::string> dtype("dtype", cl::value_desc("f32|f64"), cl::cat(category),
+                                  cl::desc("Element type to compute in (default: the model's)"));
+static cl::opt<std::string> deviceMemory("device-memory", cl::value_desc("24GiB"), cl::cat(category),
+                                         cl::desc("Fail with exit code 2 if a rank needs more"));
+static cl::list<std::string> settings("set", cl::value_desc("key=value"), cl::cat(category),
+                                      cl::desc("Set any config key; may be repeated"));
+static cl::list<std::string> allowUnknown("allow-unknown", cl::value_desc("PATH"), cl::cat(category),
+                                          cl::desc("Admit one unknown config key"));
+
+static cl::list<std::string> printBefore("print-before", cl::CommaSeparated, cl::value_desc("pass|all"),
+                                         cl::cat(category), cl::desc("Print the module before a pass"));
+static cl::list<std::string> printAfter("print-after", cl::CommaSeparated, cl::value_desc("pass|all"),
+                                        cl::cat(category), cl::desc("Print the module after a pass"));
+static cl::opt<std::string> stopAfter("stop-after", cl::value_desc("pass"), cl::cat(category),
+                                      cl::desc("Run up to and including this pass (with --emit ir)"));
+static cl::opt<bool> verifyEach("verify-each", cl::cat(category),
+                                cl::desc("Verify the module after every pass"));
+static cl::opt<int64_t> bisectLimit("opt-bisect-limit", cl::init(-1), cl::value_desc("n"), cl::cat(category),
+                                    cl::desc("Run only the first n optional passes"));
+
+// What later work brings is refused by name, not ignored.
+static cl::opt<std::string> recompute("recompute", cl::value_desc("none"), cl::cat(category),
+                                      cl::desc("Only none so far"));
+static cl::opt<std::string> offload("offload", cl::value_desc("none"), cl::cat(category),
+                                    cl::desc("Only none so far"));
+static cl::opt<std::string> compat("compat", cl::value_desc("none"), cl::cat(category),
+                                   cl::desc("Only none so far"));
+
+static Status refusePostponed() {
+  Status s;
+  for (const auto *o : {&recompute, &offload, &compat})
+    if (o->getNumOccurrences() && o->getValue() != "none")
+      s.merge(Status::error("--" + o->ArgStr.str() + " " + o->getValue() +
+                            " is not supported yet; leave the flag out"));
+  return s;
+}
+
+static Status optionalInt(const cl::opt<std::string> &o, std::optional<int64_t> &out) {
+  if (!o.getNumOccurrences())
+    return {};
+  auto v = parseInt(o);
+  if (!v.ok())
+    return std::move(v).status().at("--" + o.ArgStr.str());
+  out = *v;
+  return {};
+}
+
+static void optionalText(const cl::opt<std::string> &o, std::optional<std::string> &out) {
+  if (o.getNumOccurrences())
+    out = o.getValue();
+}
+
+static Status overridesFromFlags(ConfigOverrides &o) {
+  Status s;
+  optionalText(loss, o.loss);
+  optionalText(trainable, o.trainable);
+  optionalText(freeze, o.freeze);
+  optionalText(reduce, o.reduce);
+  optionalText(dtype, o.dtype);
+  optionalText(optimizer, o.optimizer);
+  s.merge(optionalInt(stage, o.stage));
+  s.merge(optionalInt(world, o.world));
+  s.merge(optionalInt(microBatch, o.microBatch));
+  s.merge(optionalInt(gradAccum, o.gradAccum));
+  if (lr.getNumOccurrences()) {
+    auto v = parseDouble(lr);
+    if (v.ok())
+      o.lr = *v;
+    else
+      s.merge(std::move(v).status().at("--lr"));
+  }
+  for (const std::string &kv : settings) {
+    size_t eq = kv.find('=');
+    if (eq == std::string::npos)
+      s.merge(Status::error("expected key=value, found '" + kv + "'").at("--set"));
+    else
+      o.set.emplace_back(kv.substr(0, eq), kv.substr(eq + 1));
+  }
+  for (const std::string &path : allowUnknown)
+    o.allowUnknown.push_back(path);
+  return s;
+}
+
+static StatusOr<std::unique_ptr<Module>> readModule(const std::string &path, const PlanConfig &c,
+                                                    ImportReport &report) {
+  if (isOnnxPath(path))
+    return importModel(path, c, &report);
+  if (!llvm::StringRef(path).endswith(".dsir"))
+    return Status::error("expected a model (.onnx, .onnxtext or .dsir)").at(path);
+  TRY_ASSIGN(std::string text, readInput(path));
+  TRY_ASSIGN(std::unique_ptr<Module> m, parseModule(text, path));
+  size_t slash = path.rfind('/');
+  m->directory = slash == std::string::npos ? "." : path.substr(0, slash);
+  TRY(verifyModule(*m));
+  return m;
+}
+
+// The rows per micro-batch that the model was read with, so that the config agrees.
+static Status guessLoss(LoadedModel &l, bool forExec) {
+  if (l.config.loss.kind != LossConfig::Kind::None)
+    return {};
+  Program *micro = l.module->program("micro");
+  std::string guess;
+  if (!l.report.losses.empty())
+    guess = "output:" + l.report.losses[0];
+  else if (micro && micro->returns.size() == 1 && isFloat(micro->returns[0]->type.dtype))
+    guess = micro->returns[0]->type.rank() == 0
+                ? "output:" + micro->returns[0]->name
+                : "ce:logits=" + micro->returns[0]->name + ",labels=labels";
+  if (guess.empty() || forExec) {
+    std::string outputs;
+    for (Value *v : micro ? llvm::ArrayRef<Value *>(micro->returns) : llvm::ArrayRef<Value *>())
+      outputs += (outputs.empty() ? "" : ", ") + v->name + " : " + v->type.str();
+    return Status::error("no loss is given; the model's outputs are " + outputs)
+        .note("try --loss " + (guess.empty() ? std::string("ce:logits=NAME,labels=labels") : guess));
+  }
+  TRY_ASSIGN(l.config.loss, parseLoss(guess));
+  l.config.assumptions.push_back("loss " + guess);
+  return {};
+}
+
+StatusOr<LoadedModel> loadModel(const std::string &path, bool forExec) {
+  TRY(refusePostponed());
+  ConfigOverrides o;
+  TRY(overridesFromFlags(o));
+  o.assume = !forExec;
+  LoadedModel l;
+  TRY_ASSIGN(l.config, readConfig(configPath, o));
+  auto start = std::chrono::steady_clock::now();
+  TRY_ASSIGN(l.module, readModule(path, l.config, l.report));
+  l.importMs = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  TRY(guessLoss(l, forExec));
+  return l;
+}
+
+PassOptions passOptions() {
+  PassOptions o;
+  o.printBefore = {printBefore.begin(), printBefore.end()};
+  o.printAfter = {printAfter.begin(), printAfter.end()};
+  o.stopAfter = stopAfter;
+  o.verifyEach = verifyEach;
+  o.bisectLimit = bisectLimit;
+  o.out = &llvm::outs();
+  return o;
+}
+
+static Status checkFits(const Schedule &s) {
+  if (!deviceMemory.getNumOccurrences())
+    return {};
+  auto limit = parseBytes(deviceMemory);
+  if (!limit.ok())
+    return std::move(limit).status().at("--device-memory");
+  if (s.arenas[0].bytes <= *limit)
+    return {};
+  return Status::error("plan does not fit: a rank needs " + bytesText(s.arenas[0].bytes) +
+                           " of device memory, limit " + bytesText(*limit),
+                       Code::DoesNotFit);
+}
+
+StatusOr<Schedule> plan(const LoadedModel &model, const PlanConfig &config, int threads,
+                        std::unique_ptr<Module> *module) {
+  std::unique_ptr<Module> m = clone(*model.module);
+  PlanConfig c = config;
+  if (threads <= 0)
+    threads = std::max<int>(1, std::thread::hardware_concurrency() / static_cast<int>(c.world));
+  c.workspaceBytes = workspaceRule("cpu", threads, c.world);
+  PassOptions options = passOptions();
+  TRY(runPasses(*m, c, defaultPipeline(), options));
+  if (!options.stopAfter.empty()) {
+    if (module)
+      *module = std::move(m);
+    return Schedule();
+  }
+  TRY(verifyModule(*m));
+  TRY_ASSIGN(Schedule s, emitSchedule(*m, c));
+  TRY(planMemory(s, c));
+  TRY(verifySchedule(s));
+  TRY(checkFits(s));
+  if (module)
+    *module = std::move(m);
+  return s;
+}
+
+StatusOr<Schedule> planFromArgs(const std::string &path, int threads, PlanConfig &config) {
+  if (!llvm::StringRef(path).endswith(".dsched")) {
+    TRY_ASSIGN(LoadedModel l, loadModel(path, /*forExec=*/true));
+    config = l.config;
+    return plan(l, l.config, threads);
+  }
+  for (auto &entry : cl::getRegisteredOptions())
+    if (entry.second->getNumOccurrences() && llvm::is_contained(entry.second->Categories, &category))
+      return Status::error("--" + entry.first().str() + " cannot change a finished plan; plan again with dsplan")
+          .at(path);
+  TRY_ASSIGN(std::string text, readInput(path));
+  TRY_ASSIGN(Schedule s, parseSchedule(text, path));
+  size_t slash = path.rfind('/');
+  s.directory = slash == std::string::npos ? "." : path.substr(0, slash);
+  TRY(verifySchedule(s));
+  return s;
+}
+
+} // namespace ds

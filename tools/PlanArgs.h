@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The planning flags of dsplan and dsexec, and the way from a model file to a verified schedule.
+#pragma once
+
+#include "passes/PassManager.h"
+#include "passes/Passes.h"
+#include "tools/ImportTool.h"
+
+#include "llvm/Support/CommandLine.h"
+
+namespace ds {
+
+/// A model as read, before any pass, with everything that was asked for or assumed.
+struct LoadedModel {
+  std::unique_ptr<Module> module;
+  PlanConfig config;
+  ImportReport report; // of an ONNX model
+  double importMs = 0;
+};
+
+/// Group of the flags in --help.
+llvm::cl::OptionCategory &planCategory();
+
+/// Reads model and config as the flags say. forExec: loss, optimizer and batch must be given; otherwise they
+/// are assumed, and config.assumptions says so.
+StatusOr<LoadedModel> loadModel(const std::string &path, bool forExec);
+
+/// --print-*, --stop-after, --verify-each, --opt-bisect-limit.
+PassOptions passOptions();
+
+/// Runs the pipeline on a copy of the model. threads: of each rank's kernels, for workspace; 0: cores / ranks.
+/// If module is given it receives the module after the passes.
+StatusOr<Schedule> plan(const LoadedModel &model, const PlanConfig &config, int threads = 0,
+                        std::unique_ptr<Module> *module = nullptr);
+
+/// The whole way, for dsexec: MODEL.onnx, MODEL.onnxtext, MODEL.dsir or PLAN.dsched. Planning flags with
+/// a .dsched are refused.
+StatusOr<Schedule> planFromArgs(const std::string &path, int threads, PlanConfig &config);
+
+} // namespace ds

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/Summary.h"
+
+#include "passes/Report.h"
+#include "tools/Text.h"
+
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <chrono>
+
+namespace ds {
+
+namespace {
+
+struct StagePlan {
+  int64_t stage;
+  Schedule schedule;
+  MemoryReport memory;
+  TrafficReport traffic;
+  double planMs;
+};
+
+StatusOr<StagePlan> planStage(const LoadedModel &model, int64_t stage) {
+  PlanConfig c = model.config;
+  c.stage = stage;
+  auto start = std::chrono::steady_clock::now();
+  StagePlan p;
+  TRY_ASSIGN(p.schedule, plan(model, c));
+  p.planMs = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  p.stage = stage;
+  p.memory = memoryReport(p.schedule);
+  p.traffic = trafficReport(p.schedule);
+  return p;
+}
+
+StatusOr<std::vector<StagePlan>> planStages(const LoadedModel &model) {
+  std::vector<StagePlan> all;
+  for (int64_t stage = 0; stage <= 3; ++stage) {
+    TRY_ASSIGN(StagePlan p, planStage(model, stage));
+    all.push_back(std::move(p));
+  }
+  return all;
+}
+
+int64_t bytesOf(const MemoryReport &m, std::initializer_list<BufferKind> kinds) {
+  int64_t sum = 0;
+  for (BufferKind k : kinds)
+    if (auto it = m.persistent.find(k); it != m.persistent.end())
+      sum += it->second;
+  return sum;
+}
+
+struct ParamCount {
+  int64_t tensors = 0, elems = 0, trainedElems = 0;
+};
+ParamCount countParams(const Schedule &s) {
+  ParamCount c;
+  for (const BucketInfo &b : s.buckets)
+    for (const SegmentInfo &g : b.segments) {
+      int64_t n = Type(b.dtype, g.shape).elems();
+      ++c.tensors;
+      c.elems += n;
+      c.trainedElems += b.trainable ? n : 0;
+    }
+  return c;
+}
+
+class Table {
+public:
+  explicit Table(std::string &out) : out(out) {}
+  void row(const std::string &name, const std::vector<std::string> &cells) {
+    out += "  " + name + std::string(name.size() < 28 ? 28 - name.size() : 1, ' ');
+    for (const std::string &c : cells)
+      out += std::string(c.size() < 12 ? 12 - c.size() : 1, ' ') + c;
+    out += "\n";
+  }
+  template <typename F> void row(const std::string &name, const std::vector<StagePlan> &plans, F cell) {
+    std::vector<std::string> cells;
+    for (const StagePlan &p : plans)
+      cells.push_back(cell(p));
+    row(name, cells);
+  }
+
+private:
+  std::string &out;
+};
+
+void peakLines(std::string &out, const StagePlan &p) {
+  const MemoryReport &m = p.memory;
+  out += "\npeak of stage " + std::to_string(p.stage) + ": " + m.peakProgram + ", instruction " + m.peakInstr +
+         (m.peakOrigin.empty() ? "" : " (" + m.peakOrigin + ")") + "\n";
+  for (size_t i = 0; i < m.live.size() && i < 5; ++i)
+    out += "  " + bytesText(m.live[i].bytes) + "  " + m.live[i].name + "\n";
+}
+
+void exceptionLines(std::string &out, const StagePlan &p) {
+  std::string lines;
+  for (const BucketTraffic &b : p.traffic.buckets)
+    if (b.resident)
+      lines += "  " + b.bucket + ": resident, " + countText(b.validElems) + " elements\n";
+    else if (b.gathers != 2 * p.schedule.step.gradAccum)
+      lines += "  " + b.bucket + ": gathered " + std::to_string(b.gathers) + " times per update, " +
+               bytesText(b.sentBytes) + "\n";
+  if (p.stage == 3 && !lines.empty())
+    out += "\nbuckets that are not gathered once forward and once backward:\n" + lines;
+}
+
+} // namespace
+
+StatusOr<std::string> summaryText(const LoadedModel &model) {
+  TRY_ASSIGN(std::vector<StagePlan> plans, planStages(model));
+  const PlanConfig &c = model.config;
+  const Schedule &chosen = plans[c.stage].schedule;
+  ParamCount params = countParams(chosen);
+  std::string out = chosen.name + ": " + countText(params.elems) + " parameters in " +
+                    std::to_string(params.tensors) + " tensors, " + countText(params.trainedElems) +
+                    " trained\n";
+  out += std::to_string(c.world) + " ranks, micro-batch " + std::to_string(c.microBatch) +
+         ", accumulation " + std::to_string(c.gradAccum) + ", global batch " + std::to_string(c.trainBatch) +
+         "\n";
+  for (const std::string &a : c.assumptions)
+    out += "assumed: " + a + "\n";
+  for (const std::string &n : c.noEffect)
+    out += "no effect: " + n + "\n";
+  for (const std::string &w : model.report.warnings)
+    out += "warning: " + w + "\n";
+
+  Table t(out);
+  auto kinds = [](std::initializer_list<BufferKind> k) {
+    return [k = std::vector<BufferKind>(k)](const StagePlan &p) {
+      int64_t sum = 0;
+      for (BufferKind kind : k)
+        sum += bytesOf(p.memory, {kind});
+      return bytesText(sum);
+    };
+  };
+  out += "\nmemory per rank\n";
+  t.row("", plans, [&](const StagePlan &p) {
+    return (p.stage == c.stage ? "> stage " : "stage ") + std::to_string(p.stage);
+  });
+  t.row("parameters", plans, kinds({BufferKind::Param}));
+  t.row("optimizer states", plans, kinds({BufferKind::State}));
+  t.row("gradient accumulators", plans, kinds({BufferKind::Accum}));
+  t.row("inputs, constants, scalars", plans,
+        kinds({BufferKind::Input, BufferKind::Const, BufferKind::Scalar}));
+  t.row("temporaries at the peak", plans, [](const StagePlan &p) { return bytesText(p.memory.temporaries); });
+  t.row("arena", plans, [](const StagePlan &p) { return bytesText(p.memory.arena); });
+  t.row("lower bound", plans, [](const StagePlan &p) { return bytesText(p.memory.load); });
+  out += "\nsent per rank and update\n";
+  t.row("parameters, gradients", plans, [](const StagePlan &p) { return bytesText(p.traffic.sentBytes); });
+  t.row("loss, norm, counts", plans, [](const StagePlan &p) { return bytesText(p.traffic.scalarBytes); });
+  t.row("parameters gathered", plans, [](const StagePlan &p) { return countText(p.traffic.gatheredElems); });
+  t.row("parameters resident", plans, [](const StagePlan &p) { return countText(p.traffic.residentElems); });
+  peakLines(out, plans[c.stage]);
+  exceptionLines(out, plans[c.stage]);
+  size_t instrs = 0;
+  for (const SchedProgram &p : chosen.programs)
+    instrs += p.instrs.size();
+  llvm::raw_string_ostream(out) << "\nread in " << static_cast<int64_t>(model.importMs) << " ms, stage " << c.stage
+                                << " planned and verified in " << static_cast<int64_t>(plans[c.stage].planMs)
+                                << " ms (" << instrs << " instructions)\n";
+  return out;
+}
+
+StatusOr<std::string> summaryJson(const LoadedModel &model) {
+  TRY_ASSIGN(std::vector<StagePlan> plans, planStages(model));
+  std::string out;
+  llvm::raw_string_ostream stream(out);
+  llvm::json::OStream j(stream, 2);
+  auto list = [&](const char *name, const std::vector<std::string> &items) {
+    j.attributeArray(name, [&] {
+      for (const std::string &i : items)
+        j.value(i);
+    });
+  };
+  j.object([&] {
+    const Schedule &s = plans[model.config.stage].schedule;
+    ParamCount params = countParams(s);
+    j.attribute("model", s.name);
+    j.attribute("stage", model.config.stage);
+    j.attribute("world_size", model.config.world);
+    j.attribute("micro_batch", model.config.microBatch);
+    j.attribute("gradient_accumulation_steps", model.config.gradAccum);
+    j.attribute("train_batch", model.config.trainBatch);
+    j.attribute("parameters", params.elems);
+    j.attribute("trained_parameters", params.trainedElems);
+    list("assumptions", model.config.assumptions);
+    list("no_effect", model.config.noEffect);
+    list("warnings", model.report.warnings);
+    j.attributeArray("stages", [&] {
+      for (const StagePlan &p : plans)
+        j.object([&] {
+          j.attribute("stage", p.stage);
+          j.attribute("arena_bytes", p.memory.arena);
+          j.attribute("lower_bound_bytes", p.memory.load);
+          j.attribute("temporaries_bytes", p.memory.temporaries);
+          j.attributeObject("persistent_bytes", [&] {
+            for (auto [kind, bytes] : p.memory.persistent)
+              j.attribute(text(kind), bytes);
+          });
+          j.attributeObject("peak", [&] {
+            j.attribute("program", p.memory.peakProgram);
+            j.attribute("instruction", p.memory.peakInstr);
+            j.attributeArray("live", [&] {
+              for (size_t i = 0; i < p.memory.live.size() && i < 10; ++i)
+                j.object([&] {
+                  j.attribute("name", p.memory.live[i].name);
+                  j.attribute("bytes", p.memory.live[i].bytes);
+                });
+            });
+          });
+          j.attribute("sent_bytes", p.traffic.sentBytes);
+          j.attribute("sent_scalar_bytes", p.traffic.scalarBytes);
+          j.attribute("gathered_parameters", p.traffic.gatheredElems);
+          j.attribute("resident_parameters", p.traffic.residentElems);
+          j.attributeArray("buckets", [&] {
+            for (const BucketTraffic &b : p.traffic.buckets)
+              j.object([&] {
+                j.attribute("name", b.bucket);
+                j.attribute("elems", b.validElems);
+                j.attribute("padding", b.paddingElems);
+                j.attribute("gathers", b.gathers);
+                j.attribute("reductions", b.reductions);
+                j.attribute("sent_bytes", b.sentBytes);
+                j.attribute("resident", b.resident);
+              });
+          });
+          j.attribute("plan_ms", p.planMs);
+        });
+    });
+  });
+  stream << "\n";
+  return out;
+}
+
+std::string memoryText(const Schedule &s) {
+  std::string out = "arena " + std::to_string(s.arenas[0].bytes) + " bytes, persistent " +
+                    std::to_string(s.arenas[0].persistentBytes) + ", lower bound " +
+                    std::to_string(s.arenas[0].load) + "\n";
+  auto line = [&](const Buffer &b, const std::string &life) {
+    std::string name = "  " + b.name;
+    out += name + std::string(name.size() < 44 ? 44 - name.size() : 1, ' ') + std::to_string(b.offset) + " +" +
+           std::to_string(b.bytes) + "  " + std::string(text(b.kind)) + "  " + life + b.type.str() + "\n";
+  };
+  out += "persistent:\n";
+  for (const Buffer &b : s.persistent)
+    line(b, "");
+  for (const SchedProgram &p : s.programs) {
+    out += "program " + p.name + ":\n";
+    for (const Buffer &b : p.own)
+      if (b.last >= b.first)
+        line(b, "[" + p.instrs[b.first].label + ", " + p.instrs[b.last].label + "] ");
+  }
+  return out;
+}
+
+} // namespace ds
