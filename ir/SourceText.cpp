@@ -269,6 +269,8 @@ std::string inputMetaText(const InputMeta &m) {
     add(m.countOf.empty() ? "count" : "count of " + m.countOf);
   if (m.hasIgnore)
     add("ignore " + std::to_string(m.ignoreIndex));
+  if (m.skip)
+    add("skip " + std::to_string(m.skip));
   if (m.bound)
     add("below " + std::to_string(m.bound));
   return s;
@@ -289,6 +291,12 @@ StatusOr<InputMeta> parseInputMeta(Lexer &lex) {
     TRY_ASSIGN(m.ignoreIndex, lex.integer());
   }
   size_t pos = lex.peek().pos;
+  if (m.role == InputMeta::Role::Count && lex.accept("skip")) {
+    TRY_ASSIGN(m.skip, lex.integer());
+    if (m.skip < 1)
+      return lex.error(pos, "a row skips at least 1 element, found " + std::to_string(m.skip));
+  }
+  pos = lex.peek().pos;
   if (lex.accept("below")) {
     TRY_ASSIGN(m.bound, lex.integer());
     if (m.bound < 1)

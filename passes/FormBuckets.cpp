@@ -108,7 +108,7 @@ private:
     if (base.empty())
       base = "params";
     // The layer's name is free for the bucket unless a parameter has it.
-    if (module.symbol(base))
+    if (Symbol *s = module.symbol(base); s && s->symbolKind == SymbolKind::Param)
       base += ".bucket";
     return module.uniqueSymbolName(base + (key.small ? ".small" : "") +
                                    (key.trainable ? "" : ".frozen"));
