@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/ops.md and docs/kernels.md from ir/Ops.def and kernels/Kernels.def; --check only compares."""
+"""Writes docs/ops.md, kernels.md and config.md from Ops.def, Kernels.def and Config.def; --check only compares."""
 
 import pathlib
 import re
@@ -30,6 +30,32 @@ no launches and have no kernels.
 `ref` is the numeric specification: loops in row-major order over any strides, sums in double, transcendental
 functions in double with one rounding, 16-bit types computed in f32 and rounded to nearest even when stored.
 Optimizers follow the operation sequence of `kernels/OptimizerMath.h` on every device.
+
+"""
+
+CONFIG_HEAD = """# Config
+
+Written by `tools/dev/gen-docs.py` from `frontend/Config.def`. The config file is DeepSpeed's `ds_config.json`, with its
+keys and the defaults of 0.19.6, plus our own block `"dsplan"`. Comments (`//`, `/* */`, `#`) and trailing commas are
+fine; a key that stands twice in one object is not. Whole numbers may be written as `5e8`. `"auto"` is the default, or
+for batch sizes what the other sizes give. `dsplan --emit config` prints the resolved config with the origin of every
+value, and what it prints is a config file again.
+
+Every accepted key is used or listed as having no effect. An unknown key is an error that names the nearest known one;
+`--allow-unknown PATH` admits it and all below it. `--set KEY=VALUE` takes the path, its last part where only one key
+has it, or the short name, and wins over the file. Other flags fill what the file leaves out; a flag that contradicts
+the file is an error.
+
+Where we differ from DeepSpeed on purpose:
+
+- Unknown keys are errors everywhere; DeepSpeed ignores them at top level.
+- Batch sizes that do not divide evenly are refused with the nearest that do; DeepSpeed rounds down and then complains.
+- A bucket has one size for gathering and reducing: the smaller of `reduce_bucket_size` and `allgather_bucket_size`.
+- `overlap_comm` is on at every stage; DeepSpeed's default is on at stage 3 only. It never changes the numbers.
+- `steps_per_print` is 10; DeepSpeed's default is never.
+- `zero_allow_untested_optimizer` is not needed: every optimizer works at every stage.
+- Gradients are averaged over the labels of the whole window (`ignore_index` counts), not as a mean of means.
+- Without a batch size, `dsplan` assumes a micro-batch of 1 and says so.
 
 """
 
@@ -105,9 +131,43 @@ def kernels_page():
     return "".join(out)
 
 
+def config_rows(macro):
+    """The arguments of the table's rows, strings without quotes, with the section each row stands in."""
+    section = ""
+    for line in (ROOT / "frontend" / "Config.def").read_text().splitlines():
+        if head := re.match(r"// -- (.*?) -+$", line):
+            section = head[1][0].upper() + head[1][1:]
+        elif row := re.match(rf"{macro}\((\".*\")\)$", line):
+            yield section, re.findall(r'"((?:[^"\\]|\\.)*)"', row[1])
+
+
+def config_page():
+    out = [CONFIG_HEAD]
+    last = None
+    for section, strings in config_rows("KEY"):
+        path, name, *_, default, when, summary = (s.replace('\\"', '"') for s in strings)
+        if section != last:
+            out.append(f"\n## {section}\n\n| key | `--set` | default | for | meaning |\n|---|---|---|---|---|\n")
+            last = section
+        default = "" if default == "null" else f"`{default}`"
+        out.append(f"| `{path}` | `{name}` | {default} | {when} | {cell(summary)} |\n")
+    out.append("\n## Accepted, without effect\n\n| key | why |\n|---|---|\n")
+    for _, (path, kind, reason) in config_rows("IGNORED"):
+        out.append(f"| `{path}`{' (whole block)' if kind == 'object' else ''} | {cell(reason)} |\n")
+    out.append("\n## Refused\n\nThe values in the second column ask for nothing and are fine.\n\n"
+               "| key | fine | instead |\n|---|---|---|\n")
+    for _, (path, harmless, hint) in config_rows("REFUSED"):
+        fine = ", ".join(f"`{value}`" for value in harmless.split("|") if value)
+        out.append(f"| `{path}` | {fine} | {cell(hint)} |\n")
+    for _, (path, hint) in config_rows("BLOCK"):
+        out.append(f"| `{path}` (whole block) | empty, or `enabled` is `false` | {cell(hint)} |\n")
+    return "".join(out)
+
+
 def main():
     stale = []
-    for name, page in (("ops.md", ops_page()), ("kernels.md", kernels_page())):
+    pages = {"ops.md": ops_page(), "kernels.md": kernels_page(), "config.md": config_page()}
+    for name, page in pages.items():
         path = ROOT / "docs" / name
         if "--check" not in sys.argv:
             path.write_text(page)
