@@ -29,8 +29,8 @@ LAYERS = [
     ("test", r"test/"),
 ]
 
-# What kernels may take from core: element types, the error type, and the binned sum that norms share.
-KERNEL_CORE = r"ir/(DType|DTypes|Status|Bins)\.(h|def)$"
+# What kernels may take from core: element types and the quantum, the error type, and the binned sum of norms.
+KERNEL_CORE = r"ir/(DType|DTypes|Type|Status|Bins)\.(h|def)$"
 
 # layer: layers it may include besides itself.
 MAY_INCLUDE = {
@@ -52,7 +52,7 @@ MAY_INCLUDE = {
 EXTRA = {
     "kernels_common": KERNEL_CORE,
     "kernels_ref": KERNEL_CORE,
-    "kernels_cpu": KERNEL_CORE,
+    "kernels_cpu": KERNEL_CORE + r"|kernels/ref/Element\.h$",  # the one definition of conversions
     "kernels_cuda": KERNEL_CORE,
     "runtime": r"kernels/Kernel\.h$",
 }
