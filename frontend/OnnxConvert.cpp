@@ -139,7 +139,7 @@ Status Converter::checkDims(const Dims &d) const {
 StatusOr<Value *> Converter::emit(OpKind k, llvm::ArrayRef<Value *> operands, Attrs attrs,
                                   const std::string &suffix) {
   std::vector<std::string> names = {name + suffix};
-  TRY_ASSIGN(Op * op, b.tryCreate(k, operands, names, std::move(attrs)));
+  TRY_ASSIGN(Op * op, importer.create(b, k, operands, names, std::move(attrs)));
   return op->result();
 }
 
@@ -252,7 +252,8 @@ static StatusOr<Value *> untransposed(Converter &c, Value *v, bool &flag) {
   std::swap(perm[n - 2], perm[n - 1]);
   flag = !flag;
   std::string saved = c.name;
-  c.name = v->name;
+  auto base = c.importer.baseNames.find(v);
+  c.name = base == c.importer.baseNames.end() ? v->name : base->second;
   StatusOr<Value *> out = c.transpose(v->def->operands[0], perm);
   c.name = saved;
   return out;

@@ -115,7 +115,7 @@ Status convertCrossEntropyLoss(Converter &c) {
   if (fused) {
     EMIT(inv, l.inverseCount(labels));
     std::vector<std::string> names = {c.name, c.name + ".lse"};
-    TRY_ASSIGN(Op * op, c.b.tryCreate(OpKind::CrossEntropy, {last, labels, inv}, names,
+    TRY_ASSIGN(Op * op, c.importer.create(c.b, OpKind::CrossEntropy, {last, labels, inv}, names,
                                       {{"ignore_index", l.ignore.value_or(-100)}}));
     c.out = {OnnxVal(op->result())};
   } else {

@@ -9,6 +9,22 @@
 
 namespace ds {
 
+StatusOr<Op *> Importer::create(Builder &b, OpKind k, llvm::ArrayRef<Value *> operands,
+                                llvm::ArrayRef<std::string> names, Attrs attrs) {
+  TRY_ASSIGN(Op * op, b.tryCreate(k, operands, names, std::move(attrs)));
+  for (size_t i = 0; i < names.size(); ++i)
+    baseNames[op->results[i]] = names[i];
+  return op;
+}
+
+// Scalars are named after their value, whatever the exporter called them.
+static std::string scalarName(DType t, double v) {
+  std::string s = doubleText(v), out = t == DType::F32 ? "const." : "const." + std::string(text(t)) + ".";
+  for (char c : s)
+    out += c == '-' ? 'm' : c == '+' ? 'p' : c;
+  return out;
+}
+
 static std::string cacheKey(const char *what, DType t, const Dims &dims, const std::string &rest) {
   return std::string(what) + " " + std::string(text(t)) + dimsText(dims) + " " + rest;
 }
@@ -18,7 +34,8 @@ StatusOr<Value *> Importer::emitFill(DType t, const Dims &dims, double v, const 
   v = t == DType::F32 ? meantBy(static_cast<float>(v)) : v;
   Value *&slot = constantCache[cacheKey("fill", t, dims, doubleText(v))];
   if (!slot) {
-    TRY_ASSIGN(Op * op, b.tryCreate(OpKind::Fill, {}, {name},
+    std::string own = dims.empty() ? scalarName(t, v) : name;
+    TRY_ASSIGN(Op * op, create(b, OpKind::Fill, {}, {own},
                                     {{"dims", dims}, {"dtype", std::string(text(t))}, {"value", v}}));
     slot = op->result();
   }
@@ -31,7 +48,7 @@ StatusOr<Value *> Importer::emitIota(DType t, const Dims &dims, int64_t axis, in
                                         std::to_string(axis) + " " + std::to_string(start) + " " +
                                             std::to_string(step))];
   if (!slot) {
-    TRY_ASSIGN(Op * op, b.tryCreate(OpKind::Iota, {}, {name},
+    TRY_ASSIGN(Op * op, create(b, OpKind::Iota, {}, {name},
                                     {{"dims", dims},
                                      {"axis", axis},
                                      {"dtype", std::string(text(t))},
@@ -128,7 +145,7 @@ StatusOr<Value *> Importer::emitKnown(const KnownRef &k, const std::string &fall
   auto widen = [&](Value *v) -> StatusOr<Value *> {
     if (v->type.dims == k->dims)
       return done(v);
-    TRY_ASSIGN(Op * op, b.tryCreate(OpKind::Broadcast, {v}, {name}, {{"dims", k->dims}}));
+    TRY_ASSIGN(Op * op, create(b, OpKind::Broadcast, {v}, {name}, {{"dims", k->dims}}));
     return done(op->result());
   };
   bool repeated = k->stored != k->dims;
@@ -141,7 +158,7 @@ StatusOr<Value *> Importer::emitKnown(const KnownRef &k, const std::string &fall
     if (t->above == 0 || t->below == 0) {
       EMIT(full, emitFill(k->dtype, k->stored, t->above == 0 ? t->below : t->above, name + ".fill", b));
       bool upper = t->below == 0;
-      TRY_ASSIGN(Op * op, b.tryCreate(OpKind::Trilu, {full}, {small},
+      TRY_ASSIGN(Op * op, create(b, OpKind::Trilu, {full}, {small},
                                       {{"upper", upper}, {"k", upper ? t->k + 1 : t->k}}));
       return widen(op->result());
     }
@@ -151,10 +168,10 @@ StatusOr<Value *> Importer::emitKnown(const KnownRef &k, const std::string &fall
     colDims[rank - 1] = k->stored[rank - 1];
     EMIT(row, emitIota(DType::I64, rowDims, static_cast<int64_t>(rank) - 2, t->k, 1, name + ".row", b));
     EMIT(col, emitIota(DType::I64, colDims, static_cast<int64_t>(rank) - 1, 0, 1, name + ".col", b));
-    TRY_ASSIGN(Op * le, b.tryCreate(OpKind::Le, {col, row}, {name + ".below"}));
+    TRY_ASSIGN(Op * le, create(b, OpKind::Le, {col, row}, {name + ".below"}));
     EMIT(below, emitFill(k->dtype, {}, t->below, name + ".in", b));
     EMIT(above, emitFill(k->dtype, {}, t->above, name + ".out", b));
-    TRY_ASSIGN(Op * op, b.tryCreate(OpKind::Where, {le->result(), below, above}, {small}));
+    TRY_ASSIGN(Op * op, create(b, OpKind::Where, {le->result(), below, above}, {small}));
     return widen(op->result());
   }
   if (auto t = tensorOf.find(k.get()); t != tensorOf.end()) {

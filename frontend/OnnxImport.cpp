@@ -126,7 +126,7 @@ Status Importer::setOutputs(Builder &b) {
     }
     bool taken = std::find(program->returns.begin(), program->returns.end(), v) != program->returns.end();
     if (v->kind != ValueKind::Result || taken) {
-      TRY_ASSIGN(Op * copy, b.tryCreate(OpKind::Copy, {v}, {name}));
+      TRY_ASSIGN(Op * copy, create(b, OpKind::Copy, {v}, {name}));
       v = copy->result();
     }
     if (Value *other = program->find(name); other && other != v) {
@@ -164,6 +164,20 @@ Status Importer::dropDeadOps() {
       module->eraseSymbol(s);
     }
   return {};
+}
+
+// Dead ops leave gaps in the numbers of equal names: gives all names out again, in order.
+void Importer::renumber() {
+  std::unordered_set<const Value *> returned(program->returns.begin(), program->returns.end());
+  std::vector<Value *> values;
+  for (Op &op : program->ops)
+    for (Value *v : op.results)
+      if (!returned.count(v) && baseNames.count(v))
+        values.push_back(v);
+  for (size_t i = 0; i < values.size(); ++i)
+    module->rename(*program, values[i], program->uniqueName("renumber." + std::to_string(i)));
+  for (Value *v : values)
+    module->rename(*program, v, program->uniqueName(baseNames[v]));
 }
 
 void Importer::fillReport() {
@@ -229,6 +243,7 @@ StatusOr<std::unique_ptr<Module>> Importer::run() {
   }
   TRY(setOutputs(b));
   TRY(dropDeadOps());
+  renumber();
   fillReport();
   return std::move(module);
 }

@@ -73,6 +73,7 @@ public:
   void findMaskNodes();
   Status setOutputs(Builder &b);
   Status dropDeadOps();
+  void renumber();
   void fillReport();
 
   // OnnxNodes.cpp
@@ -89,6 +90,10 @@ public:
   std::unordered_map<size_t, OnnxVal> tensorValues;
 
   // OnnxEmit.cpp
+  /// Builder::tryCreate that remembers the names asked for, so that renumber() can give them out again.
+  StatusOr<Op *> create(Builder &b, OpKind k, llvm::ArrayRef<Value *> operands,
+                        llvm::ArrayRef<std::string> names, Attrs attrs = {});
+  std::unordered_map<const Value *, std::string> baseNames;
   StatusOr<Value *> emitKnown(const KnownRef &k, const std::string &name, Builder &b);
   StatusOr<Value *> emitFill(DType t, const Dims &dims, double v, const std::string &name,
                              Builder &b);

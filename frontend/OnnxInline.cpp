@@ -85,7 +85,9 @@ private:
     auto f = functions.find(key(n.domain(), n.op_type(), n.overload()));
     std::string own = modulePath(n);
     if (own.empty())
-      own = module;
+      own = module.empty() && !hasScope(n) ? producerModule(n) : module;
+    for (const std::string &o : n.output())
+      moduleOf[o] = own;
     if (f != functions.end())
       return call(*f->second, n, own, depth);
     if (im.nodes.size() >= kMaxNodes)
@@ -101,6 +103,18 @@ private:
     out.opset = v == opsets.end() ? 0 : v->second;
     im.nodes.push_back(out);
     return {};
+  }
+
+  // Nodes that an exporter's optimiser made have no scope; they belong where their first input was made.
+  static bool hasScope(const onnx::NodeProto &n) {
+    for (const auto &p : n.metadata_props())
+      if (p.key() == "pkg.torch.onnx.name_scopes")
+        return true;
+    return n.name().rfind('/', 0) == 0;
+  }
+  std::string producerModule(const onnx::NodeProto &n) const {
+    auto it = n.input_size() ? moduleOf.find(n.input(0)) : moduleOf.end();
+    return it == moduleOf.end() ? "" : it->second;
   }
 
   Status call(const onnx::FunctionProto &f, const onnx::NodeProto &n, const std::string &module,
@@ -158,6 +172,7 @@ private:
 
   Importer &im;
   std::unordered_map<std::string, const onnx::FunctionProto *> functions;
+  std::unordered_map<std::string, std::string> moduleOf; // by value name
   Opsets modelOpsets;
   int64_t calls = 0;
 };

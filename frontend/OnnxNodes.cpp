@@ -23,7 +23,7 @@ StatusOr<OnnxVal> Importer::tensorValue(size_t index, Builder &b) {
   if (t.tiedTo >= 0) {
     TRY_ASSIGN(v, tensorValue(static_cast<size_t>(t.tiedTo), b));
     if (t.tiedTransposed) {
-      TRY_ASSIGN(Op * op, b.tryCreate(OpKind::Transpose, {v.value}, {v.value->name + ".t"},
+      TRY_ASSIGN(Op * op, create(b, OpKind::Transpose, {v.value}, {v.value->name + ".t"},
                                       {{"perm", std::vector<int64_t>{1, 0}}}));
       v = OnnxVal(op->result());
     }

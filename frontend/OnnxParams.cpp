@@ -54,11 +54,16 @@ using Uses = std::unordered_map<std::string, std::vector<std::pair<size_t, size_
 
 class Roles {
 public:
-  Roles(const std::vector<OnnxNode> &nodes) : nodes(nodes) {
+  // The graph's nodes keep their indices; those of branches follow.
+  Roles(const std::vector<OnnxNode> &graph) : nodes(graph) {
+    for (size_t n = 0; n < graph.size(); ++n)
+      addBranches(graph[n]);
     for (size_t n = 0; n < nodes.size(); ++n)
       for (int i = 0; i < nodes[n].proto->input_size(); ++i)
         uses[nodes[n].proto->input(i)].emplace_back(n, i);
   }
+
+  const OnnxNode &node(size_t n) const { return nodes[n]; }
 
   // The first role that the value has; dims are those of the tensor, whatever moved since.
   TensorRole find(const std::string &name, const Dims &d, int depth = 0) const {
@@ -83,7 +88,18 @@ public:
   }
 
 private:
-  const std::vector<OnnxNode> &nodes;
+  void addBranches(const OnnxNode &n) {
+    for (const onnx::AttributeProto &a : n.proto->attribute())
+      for (const onnx::NodeProto &inner : a.g().node()) {
+        OnnxNode node;
+        node.proto = &inner;
+        node.module = n.module;
+        nodes.push_back(node);
+        addBranches(node);
+      }
+  }
+
+  std::vector<OnnxNode> nodes;
   Uses uses;
 };
 
@@ -160,7 +176,7 @@ Status Importer::classify() {
     const TensorHandle &h = t.handle;
     t.role = roles.find(h.name, h.dims);
     if (!roles.of(h.name).empty())
-      t.module = nodes[roles.of(h.name)[0].first].module;
+      t.module = roles.node(roles.of(h.name)[0].first).module;
     if (!isFloat(h.dtype))
       continue;
     if (!t.kind.empty())
@@ -204,6 +220,8 @@ static Status splitMerged(Importer &im) {
     std::map<std::string, size_t> byModule = {{ownModule, i}};
     bool first = true;
     for (auto [n, slot] : roles.of(name)) {
+      if (n >= im.nodes.size()) // in a branch
+        continue;
       const OnnxNode &node = im.nodes[n];
       if (node.op() == "Identity") {
         const std::string &out = node.proto->output(0);

@@ -5,6 +5,7 @@
 #include "passes/PassManager.h"
 #include "passes/Passes.h"
 #include "tools/Diagnostics.h"
+#include "tools/ImportTool.h"
 #include "tools/ScheduleTool.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -115,7 +116,9 @@ static Status run(const std::string &text, const PlanConfig &c, llvm::raw_ostrea
     out << printed;
     return {};
   }
-  TRY_ASSIGN(std::unique_ptr<Module> m, parseModule(text, inputPath));
+  TRY_ASSIGN(std::unique_ptr<Module> m, isOnnxPath(std::string(inputPath))
+                                            ? importModel(inputPath, c)
+                                            : parseModule(text, inputPath));
   if (!noVerify)
     TRY(verifyModule(*m));
   PassOptions o;

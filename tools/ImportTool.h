@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The flags of all tools that take an ONNX model (--dim, --shape, --const, --bind, --dropout, ...), and the
+// import with them.
+#pragma once
+
+#include "frontend/Config.h"
+#include "frontend/OnnxImport.h"
+
+#include "llvm/Support/CommandLine.h"
+
+namespace ds {
+
+/// Group of the flags in --help.
+llvm::cl::OptionCategory &importCategory();
+
+/// True for names that end in .onnx or .onnxtext.
+bool isOnnxPath(std::string_view path);
+
+/// The import flags, with micro-batch, trainable and freeze from the config. Errors name the flag.
+StatusOr<ImportOptions> importOptions(const PlanConfig &c);
+
+/// Imports and verifies; --import-report prints the report to standard error.
+StatusOr<std::unique_ptr<Module>> importModel(const std::string &path, const PlanConfig &c,
+                                              ImportReport *report = nullptr);
+
+/// What was found, one line per fact, for people.
+std::string reportText(const ImportReport &r);
+
+} // namespace ds
