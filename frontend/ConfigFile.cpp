@@ -178,7 +178,7 @@ private:
     for (const JsonMember &m : v.members) // the type first: other types have other parameters
       if (typed && m.key == "type")
         visit(m, path + ".type");
-    if (typed && !failed.count(path + ".type") && !given(path + ".type"))
+    if (typed && v.find("params") && !failed.count(path + ".type") && !given(path + ".type"))
       untyped.emplace_back(path, pos);
     for (const JsonMember &m : v.members)
       if (!(typed && (m.key == "type" || (m.key == "params" && failed.count(path + ".type")))))
@@ -324,7 +324,9 @@ private:
     }
     if (overrides.assume && !given("dsplan.world_size"))
       assumeWorld();
-    problems.merge(resolveBatch(c));
+    auto train = c.source.find("train_batch_size");
+    std::string place = train == c.source.end() ? "" : train->second;
+    problems.merge(resolveBatch(c).at(place));
   }
 
   void assumeWorld() {
@@ -348,8 +350,7 @@ private:
   PlanConfig c;
   Status problems;
   std::set<std::string> failed; // keys whose value was wrong: nothing is derived from them
-  std::vector<std::pair<std::string, size_t>>
-      untyped; // optimizer, scheduler without a type, and where
+  std::vector<std::pair<std::string, size_t>> untyped; // blocks with params but no type, and where
   bool setFailed = false;
 };
 

@@ -46,6 +46,7 @@ StatusOr<PlanConfig> parseConfig(std::string_view text, const std::string &file,
 Status resolveBatch(PlanConfig &c);
 
 /// ce:logits=NAME,labels=NAME[,ignore_index=N][,shift=0|1] | mse:prediction=NAME,target=NAME | output:NAME
+/// Errors say what is wrong with the text, which the caller names.
 StatusOr<LossConfig> parseLoss(std::string_view text);
 
 /// The resolved config as JSON, which readConfig reads back to the same values. Every value is followed by a

@@ -17,10 +17,6 @@ std::string didYouMean(const std::string &near) {
   return near.empty() ? "" : "; did you mean '" + near + "'?";
 }
 
-Status lossError(std::string_view text, const std::string &what) {
-  return Status::error("loss '" + std::string(text) + "': " + what);
-}
-
 bool readInt(std::string_view v, int64_t &out) {
   auto r = std::from_chars(v.data(), v.data() + v.size(), out);
   return r.ec == std::errc() && r.ptr == v.data() + v.size();
@@ -63,12 +59,12 @@ StatusOr<LossConfig> parseLoss(std::string_view text) {
     loss.kind = LossConfig::Kind::Output;
     loss.logits = rest;
     if (rest.empty())
-      return lossError(text, "expected output:NAME");
+      return Status::error("expected output:NAME");
     return loss;
   }
   if (kind != "ce" && kind != "mse")
-    return lossError(text, "unknown loss '" + kind + "', expected " + kForms +
-                               didYouMean(nearest(kind, {"ce", "mse", "output"})));
+    return Status::error("unknown loss '" + kind + "', expected " + kForms +
+                         didYouMean(nearest(kind, {"ce", "mse", "output"})));
   bool mse = kind == "mse";
   loss.kind = mse ? LossConfig::Kind::Mse : LossConfig::Kind::CrossEntropy;
   std::set<std::string> given;
@@ -77,15 +73,14 @@ StatusOr<LossConfig> parseLoss(std::string_view text) {
     rest = rest.substr(std::min(item.size() + 1, rest.size()));
     size_t eq = item.find('=');
     if (eq == item.npos)
-      return lossError(text, "'" + std::string(item) + "' is not KEY=VALUE; expected " + kForms);
+      return Status::error("'" + std::string(item) + "' is not KEY=VALUE; expected " + kForms);
     std::string key(item.substr(0, eq));
     if (!given.insert(key).second)
-      return lossError(text, "'" + key + "' is given twice");
-    if (Status s = setItem(loss, key, item.substr(eq + 1)); !s.ok())
-      return lossError(text, s.entries()[0].text);
+      return Status::error("'" + key + "' is given twice");
+    TRY(setItem(loss, key, item.substr(eq + 1)));
   }
   if (loss.logits.empty())
-    return lossError(text, mse ? "prediction=NAME is missing" : "logits=NAME is missing");
+    return Status::error(mse ? "prediction=NAME is missing" : "logits=NAME is missing");
   return loss;
 }
 

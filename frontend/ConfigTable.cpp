@@ -215,7 +215,10 @@ static Status setLoss(PlanConfig &c, const ConfigText &v) {
   }
   if (!isText(v))
     return expectedError(v, "text such as \"ce:logits=logits,labels=labels\"");
-  TRY_ASSIGN(c.loss, parseLoss(v.text));
+  StatusOr<LossConfig> loss = parseLoss(v.text);
+  if (!loss.ok())
+    return Status::error("is " + v.shown + ": " + loss.status().entries()[0].text);
+  c.loss = std::move(loss).take();
   return {};
 }
 static std::string jsonLoss(const PlanConfig &c) { return textJson(c.loss.text); }

@@ -113,6 +113,8 @@ TEST(Config, PrintedConfigReadsBack) {
   EXPECT_THAT(text, HasSubstr("\"gradient_accumulation_steps\": 1, // derived: "));
   EXPECT_THAT(text, HasSubstr("\"gradient_clipping\": 1, // default\n"));
   EXPECT_THAT(text, Not(HasSubstr("betas"))); // SGD has none
+  text = printConfig(read("{}"));             // without a scheduler
+  EXPECT_EQ(errors(text), "") << text;
 }
 
 TEST(Config, AutoIsTheDefault) {
@@ -204,6 +206,8 @@ TEST(ConfigBatch, ZeroAndNegativeSizesAreErrors) {
       EXPECT_THAT(
           errors("{\"" + std::string(key) + "\": " + value + "}"),
           HasSubstr(std::string(key) + " is " + value + ", expected an integer of at least 1"));
+  EXPECT_THAT(errors("{\"train_batch_size\": 3}", world(2)),
+              testing::StartsWith("ds.json:1:22: error: train"));
   EXPECT_THAT(errors("{}", world(0)), HasSubstr("--world-size is '0', expected an integer from 1"));
 }
 
