@@ -104,7 +104,7 @@ def train(case, config, updates, dtype, after=lambda *_: None):
     model, parameters = load_model(case.model, dtype)
     tokens = numpy.fromfile(case.tokens, dtype="<u2")
     optimizer = make_optimizer(config, list(parameters.values()))
-    clip = config.get("gradient_clipping", 0)
+    clip = config.get("gradient_clipping", 1.0)  # DeepSpeed's default
     curve = []
     for update in range(updates):
         loss = backward(model, *batch(tokens, case.seq, update, config["train_batch_size"]))
@@ -216,7 +216,7 @@ def main():
     parser.add_argument("--only", metavar="RUN", help="one run, named after its .ds_config.json")
     parser.add_argument("--weights", type=pathlib.Path, metavar="DIR", help="also write all final weights of each run here")
     parser.add_argument("--threads", type=int, default=2, metavar="N", help="torch threads (default 2)")
-    parser.add_argument("--demo-updates", type=int, default=300, metavar="N", help="length of the demo (default 300)")
+    parser.add_argument("--demo-updates", type=int, default=400, metavar="N", help="length of the demo (default 400)")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     for case in CASES.values():
