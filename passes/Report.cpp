@@ -114,9 +114,10 @@ TrafficReport trafficReport(const Schedule &s) {
       if (!isCollective(i.kind))
         continue;
       int64_t runs = runsPerUpdate(p.name, s.step.gradAccum);
-      int64_t factor = i.kind == InstrKind::AllReduce ? 2 : 1;
       DType d = resolve(s, p, i.ins[0]).type->dtype;
-      int64_t bytes = runs * factor * i.elems * byteSize(d) * (world - 1) / world;
+      // An all_reduce is small, and every rank reads all others' vectors.
+      int64_t vectors = i.kind == InstrKind::AllReduce ? world : 1;
+      int64_t bytes = runs * vectors * i.elems / world * (world - 1) * byteSize(d);
       int b = i.kind == InstrKind::AllReduce ? -1 : bucketOf(s, p, i);
       if (b < 0) {
         r.scalarBytes += bytes;
@@ -126,6 +127,8 @@ TrafficReport trafficReport(const Schedule &s) {
       r.buckets[b].sentBytes += bytes;
       r.sentBytes += bytes;
     }
+  for (BucketTraffic &b : r.buckets) // forward and backward need it once each, unless several layers do
+    b.tied = s.step.stage == 3 && !b.resident && b.gathers > 2 * s.step.gradAccum;
   return r;
 }
 

@@ -25,7 +25,7 @@ struct MemoryReport {
 MemoryReport memoryReport(const Schedule &s);
 
 /// One bucket's collectives in an update, in elements that each rank sends: E x (N-1)/N per gather or
-/// reduction of E elements. Valid counts parameters, padding the rest.
+/// reduction of E elements (scalars: E x (N-1), by all_reduce). Valid counts parameters, padding the rest.
 struct BucketTraffic {
   std::string bucket;
   int64_t gathers = 0, reductions = 0; // per update
