@@ -2,9 +2,9 @@
 //
 // pow with an f32 base. One exponent for all elements that is 1, 2, 3, -1 or +-0.5 becomes arithmetic; anything else
 // is the C library's pow, element by element.
+#include "kernels/Element.h"
 #include "kernels/cpu/Kernels.h"
 #include "kernels/cpu/Loop.h"
-#include "kernels/ref/Element.h"
 
 #include <cmath>
 
@@ -57,11 +57,11 @@ namespace ds::cpu {
 HWY_EXPORT(powerRange);
 
 static Power kindOf(double e) {
-  return e == 1    ? Power::One
-         : e == 2  ? Power::Two
-         : e == 3  ? Power::Three
-         : e == .5 ? Power::Half
-         : e == -1 ? Power::MinusOne
+  return e == 1     ? Power::One
+         : e == 2   ? Power::Two
+         : e == 3   ? Power::Three
+         : e == .5  ? Power::Half
+         : e == -1  ? Power::MinusOne
          : e == -.5 ? Power::MinusHalf
                     : Power::General;
 }
@@ -71,10 +71,10 @@ public:
   const char *prepare(const DsLaunch &l) {
     if (!is(l.ins[0], DType::F32) || !is(l.outs[0], DType::F32))
       return "the cpu kernel needs an f32 base";
-    const char *message = ref::dispatchNumber(l.ins[1].dtype, [&](auto tag) -> const char * {
+    const char *message = elem::dispatchNumber(l.ins[1].dtype, [&](auto tag) -> const char * {
       using T = typename decltype(tag)::Type;
       exponentAt = [](const void *p, int64_t i) {
-        return static_cast<double>(ref::load(static_cast<const T *>(p)[i]));
+        return static_cast<double>(elem::load(static_cast<const T *>(p)[i]));
       };
       return nullptr;
     });

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // where and cast, for every element type.
+#include "kernels/Element.h"
 #include "kernels/cpu/Kernels.h"
 #include "kernels/cpu/Loop.h"
-#include "kernels/ref/Element.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/Select.cpp"
@@ -64,10 +64,14 @@ public:
       return nullptr;
     }
     switch (bytes) {
-    case 1: return any<uint8_t>(l);
-    case 2: return any<uint16_t>(l);
-    case 4: return any<uint32_t>(l);
-    default: return any<uint64_t>(l);
+    case 1:
+      return any<uint8_t>(l);
+    case 2:
+      return any<uint16_t>(l);
+    case 4:
+      return any<uint32_t>(l);
+    default:
+      return any<uint64_t>(l);
     }
   }
 
@@ -92,11 +96,11 @@ const KernelFns where = fnsOf<Where>();
 
 // Floats to integers truncate, NaN to 0, values outside to the nearer end: as in ref.
 template <class To, class From> static To castTo(From v) {
-  auto x = ref::load(v);
-  if constexpr (ref::kIsFloat<To> || std::is_same_v<To, ref::Bool> || !ref::kIsFloat<From>)
-    return ref::store<To>(x);
+  auto x = elem::load(v);
+  if constexpr (elem::kIsFloat<To> || std::is_same_v<To, elem::Bool> || !elem::kIsFloat<From>)
+    return elem::store<To>(x);
   else
-    return ref::truncateTo<To>(static_cast<double>(x));
+    return elem::truncateTo<To>(static_cast<double>(x));
 }
 
 template <class To, class From>
@@ -114,8 +118,8 @@ static void castRange(const void *from, int64_t si, void *to, int64_t so, int64_
 class Cast {
 public:
   const char *prepare(const DsLaunch &l) {
-    const char *message = ref::dispatchAny(l.ins[0].dtype, [&](auto from) {
-      return ref::dispatchAny(l.outs[0].dtype, [&](auto to) -> const char * {
+    const char *message = elem::dispatchAny(l.ins[0].dtype, [&](auto from) {
+      return elem::dispatchAny(l.outs[0].dtype, [&](auto to) -> const char * {
         range = castRange<typename decltype(to)::Type, typename decltype(from)::Type>;
         return nullptr;
       });

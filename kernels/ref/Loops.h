@@ -3,11 +3,16 @@
 // Loops over strided tensors in row-major order of the index, which is the order of every sum in `ref`.
 #pragma once
 
-#include "kernels/ref/Element.h"
+#include "kernels/Element.h"
 
 #include <utility>
 
 namespace ds::ref {
+
+using namespace elem;
+
+/// printf into storage that lives until this thread's next message (run() may return it).
+const char *message(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /// Dimensions to walk with N strides for each: offsets of N tensors advance together.
 template <int N> struct Loop {

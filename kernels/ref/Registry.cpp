@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/Registry.h"
 
-#include "kernels/ref/Element.h"
 #include "kernels/ref/Kernels.h"
+#include "kernels/ref/Loops.h"
 
 #include <cstdarg>
 #include <cstdio>

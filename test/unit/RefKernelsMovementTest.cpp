@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "OpHarness.h"
+#include "test/unit/OpHarness.h"
 
 #include <gmock/gmock.h>
 

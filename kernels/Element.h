@@ -13,7 +13,7 @@
 #include <limits>
 #include <type_traits>
 
-namespace ds::ref {
+namespace ds::elem {
 
 /// The 16-bit float with that many exponent and stored fraction bits nearest to v (ties to even).
 template <int kExponent, int kFraction> inline uint16_t packHalf(double v) {
@@ -144,7 +144,7 @@ const char *dispatchKinds(uint8_t t, F f) {
     }
 #undef CASE
   }
-  return "the ref kernel does not take this element type";
+  return "the kernel does not take this element type";
 }
 
 /// f(Tag<T>) for the dtype; f returns null or a message.
@@ -165,7 +165,7 @@ template <typename F> const char *dispatchArith(uint8_t t, F f) {
   case DType::F32:
     return f(Tag<float>());
   default:
-    return "the ref kernel takes f32 and f64 only";
+    return "the kernel takes f32 and f64 only";
   }
 }
 /// f(Tag<unsigned integer>) of the element's size, for kernels that only move elements.
@@ -186,7 +186,4 @@ template <typename F> const char *dispatchSize(uint8_t t, F f) {
 
 template <typename T> T *dataOf(const DsTensor &t) { return static_cast<T *>(t.data); }
 
-/// printf into storage that lives until this thread's next message (run() may return it).
-const char *message(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-} // namespace ds::ref
+} // namespace ds::elem
