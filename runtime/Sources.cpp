@@ -8,11 +8,12 @@
 #include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
+#include <map>
 
 namespace ds {
 
-static Status readFile(const SourceTensor &t, const std::string &directory, int64_t begin, int64_t n,
-                       void *dst) {
+static Status readFile(const SourceTensor &t, const std::string &directory, int64_t begin,
+                       int64_t n, void *dst) {
   TRY_ASSIGN(std::string path, pathInside(directory, t.source->path));
   TRY_ASSIGN(File file, File::openRead(path));
   DType stored = t.source->stored;
@@ -73,35 +74,76 @@ Status readSource(const SourceTensor &t, const std::string &directory, int64_t b
   return Status::internal("unknown kind of source");
 }
 
-static Status checkSource(const SourceTensor &t, const std::string &directory) {
-  if (t.source->kind != Source::Kind::File)
+namespace {
+
+// Checks sources one by one; a file that cannot be opened is reported once, not for each tensor in it.
+class SourceCheck {
+public:
+  explicit SourceCheck(const std::string &directory) : directory(directory) {}
+
+  void add(const SourceTensor &t) {
+    if (t.source->kind != Source::Kind::File)
+      return;
+    auto [it, first] = files.try_emplace(t.source->path);
+    Entry &e = it->second;
+    if (first) {
+      e.problem = open(t.source->path, e);
+      e.wantedBy = t.name;
+      order.push_back(&e);
+    }
+    ++e.tensors;
+    int64_t bytes = t.total * byteSize(t.source->stored);
+    if (e.problem.ok() && (t.source->offset < 0 || bytes < 0 || t.source->offset > e.size - bytes))
+      tooShort.merge(Status::error(fmt::format("{}: wants {} bytes at {}, the file has {} bytes",
+                                               t.name, bytes, t.source->offset, e.size))
+                         .at(e.path));
+  }
+
+  Status finish() {
+    Status all;
+    for (Entry *e : order)
+      if (!e->problem.ok()) {
+        std::string more = e->tensors > 1 ? fmt::format(" and {} more", e->tensors - 1) : "";
+        all.merge(std::move(e->problem).note(fmt::format("wanted by {}{}", e->wantedBy, more)));
+      }
+    all.merge(std::move(tooShort));
+    return all;
+  }
+
+private:
+  struct Entry {
+    std::string path;
+    int64_t size = 0;
+    Status problem;
+    std::string_view wantedBy;
+    int64_t tensors = 0;
+  };
+
+  Status open(const std::string &name, Entry &e) const {
+    TRY_ASSIGN(e.path, pathInside(directory, name));
+    TRY_ASSIGN(File file, File::openRead(e.path));
+    e.size = file.size();
     return {};
-  StatusOr<std::string> path = pathInside(directory, t.source->path);
-  if (!path.ok())
-    return std::move(path).status().note(fmt::format("wanted by {}", t.name));
-  StatusOr<File> file = File::openRead(*path);
-  if (!file.ok())
-    return std::move(file).status().note(fmt::format("wanted by {}", t.name));
-  int64_t bytes = t.total * byteSize(t.source->stored);
-  if (t.source->offset < 0 || bytes < 0 || t.source->offset > file->size() - bytes)
-    return Status::error(fmt::format("{}: wants {} bytes at {}, the file has {} bytes", t.name,
-                                     bytes, t.source->offset, file->size()))
-        .at(*path);
-  return {};
-}
+  }
+
+  const std::string &directory;
+  std::map<std::string, Entry> files;
+  std::vector<Entry *> order; // by first use
+  Status tooShort;
+};
+
+} // namespace
 
 Status checkSources(const Schedule &s) {
-  Status all;
+  SourceCheck check(s.directory);
   for (const BucketInfo &b : s.buckets)
-    for (const SegmentInfo &g : b.segments) {
-      int64_t total = Type(b.dtype, g.shape).elems();
-      all.merge(checkSource({g.param, &g.source, total, b.dtype}, s.directory));
-    }
+    for (const SegmentInfo &g : b.segments)
+      check.add({g.param, &g.source, Type(b.dtype, g.shape).elems(), b.dtype});
   for (const InitInfo &i : s.inits) {
     const Buffer &b = s.persistent[static_cast<size_t>(i.buffer)];
-    all.merge(checkSource({b.name, &i.source, b.type.elems(), b.type.dtype}, s.directory));
+    check.add({b.name, &i.source, b.type.elems(), b.type.dtype});
   }
-  return all;
+  return check.finish();
 }
 
 } // namespace ds

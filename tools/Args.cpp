@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/Args.h"
 
+#include "kernels/Kernel.h"
+
+#include "llvm/Support/raw_ostream.h"
+
 #include <algorithm>
+
+namespace cl = llvm::cl;
 
 namespace ds {
 
@@ -18,6 +24,19 @@ Args::Args(int argc, char **argv) : words(argv, argv + argc) {
   }
   for (const std::string &w : words)
     pointers.push_back(w.c_str());
+}
+
+void parseFlags(const Args &args, const char *overview,
+                llvm::ArrayRef<const cl::OptionCategory *> groups) {
+  cl::HideUnrelatedOptions(groups);
+  llvm::StringMap<cl::Option *> &all = cl::getRegisteredOptions();
+  all.erase("help-list"); // with groups, --help would show it again
+  if (cl::Option *o = all.lookup("version"))
+    o->setHiddenFlag(cl::Hidden);
+  if (cl::Option *o = all.lookup("help"))
+    o->setDescription("Show this text");
+  cl::SetVersionPrinter([](llvm::raw_ostream &out) { out << DS_BUILD << "\n"; });
+  cl::ParseCommandLineOptions(args.argc(), args.argv(), overview);
 }
 
 } // namespace ds

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Command lines: hyphen and underscore spellings of a flag are one flag.
+// Command lines: hyphen and underscore spellings of a flag are one flag, and --help shows our flags only.
 #pragma once
+
+#include "llvm/Support/CommandLine.h"
 
 #include <string>
 #include <vector>
@@ -19,5 +21,10 @@ private:
   std::vector<std::string> words;
   std::vector<const char *> pointers;
 };
+
+/// Parses the command line. --help prints these groups and nothing of LLVM's own. Exits on unknown flags, --help
+/// and --version.
+void parseFlags(const Args &args, const char *overview,
+                llvm::ArrayRef<const llvm::cl::OptionCategory *> groups);
 
 } // namespace ds

@@ -13,21 +13,23 @@ namespace cl = llvm::cl;
 
 namespace ds {
 
-static cl::OptionCategory category("model options (ONNX)");
+static cl::OptionCategory category("Model (ONNX)");
 cl::OptionCategory &importCategory() { return category; }
 static cl::list<std::string> dims("dim", cl::value_desc("name=N"), cl::cat(category),
                                   cl::desc("Value of a symbolic dimension; may be repeated"));
 static cl::list<std::string> shapes("shape", cl::value_desc("input=AxB"), cl::cat(category),
                                     cl::desc("All dimensions of an input"));
-static cl::list<std::string> consts("const", cl::value_desc("input=V"), cl::cat(category),
-                                    cl::desc("Make an input a constant: a number, arange or causal"));
+static cl::list<std::string>
+    consts("const", cl::value_desc("input=V"), cl::cat(category),
+           cl::desc("Make an input a constant: a number, arange or causal"));
 static cl::list<std::string> binds("bind", cl::value_desc("input=@F.pb"), cl::cat(category),
                                    cl::desc("Make an input the tensor in a TensorProto file"));
 static cl::opt<std::string> dropout("dropout", cl::value_desc("off"), cl::cat(category),
                                     cl::desc("off: take active Dropout out"));
-static cl::opt<std::string> tiePolicy(
-    "tie-policy", cl::init("split-small"), cl::value_desc("split-small|keep"), cl::cat(category),
-    cl::desc("Separate small vectors that the exporter merged, or keep them one"));
+static cl::opt<std::string>
+    tiePolicy("tie-policy", cl::init("split-small"), cl::value_desc("split-small|keep"),
+              cl::cat(category),
+              cl::desc("Separate small vectors that the exporter merged, or keep them one"));
 static cl::opt<bool> noRetie("no-retie", cl::cat(category),
                              cl::desc("Do not tie a head to an embedding with equal contents"));
 static cl::opt<bool> missingData("allow-missing-data", cl::cat(category),
@@ -104,7 +106,8 @@ StatusOr<std::unique_ptr<Module>> importModel(const std::string &path, const Pla
   if (showReport)
     llvm::errs() << reportText(r);
   if (Status s = verifyModule(*m); !s.ok())
-    return Status::internal("the importer made a module that does not verify:\n" + s.str()).at(path);
+    return Status::internal("the importer made a module that does not verify:\n" + s.str())
+        .at(path);
   return m;
 }
 

@@ -14,17 +14,20 @@ namespace cl = llvm::cl;
 
 namespace ds {
 
-static cl::OptionCategory category("planning options");
+static cl::OptionCategory category("Planning"), passes("Passes");
 llvm::cl::OptionCategory &planCategory() { return category; }
+llvm::cl::OptionCategory &passCategory() { return passes; }
 
-static cl::opt<std::string> configPath("config", cl::value_desc("ds_config.json"), cl::cat(category),
-                                       cl::desc("DeepSpeed-style configuration"));
-static cl::alias configAlias("deepspeed-config", cl::aliasopt(configPath), cl::desc("Same as --config"),
-                             cl::cat(category));
-static cl::opt<std::string> stage("stage", cl::value_desc("0..3"), cl::cat(category),
-                                  cl::desc("ZeRO stage: 1 shards optimizer states, 2 gradients, 3 parameters"));
+static cl::opt<std::string>
+    configPath("config", cl::value_desc("ds_config.json"), cl::cat(category),
+               cl::desc("DeepSpeed-style configuration (also --deepspeed-config)"));
+static cl::alias configAlias("deepspeed-config", cl::aliasopt(configPath),
+                             cl::desc("Same as --config"), cl::cat(category));
+static cl::opt<std::string>
+    stage("stage", cl::value_desc("0..3"), cl::cat(category),
+          cl::desc("ZeRO stage: 1 shards optimizer states, 2 gradients, 3 parameters"));
 static cl::opt<std::string> world("world-size", cl::value_desc("N"), cl::cat(category),
-                                  cl::desc("Number of ranks"));
+                                  cl::desc("Number of ranks (also --num-gpus, --ranks)"));
 static cl::alias worldAlias1("num-gpus", cl::aliasopt(world), cl::desc("Same as --world-size"),
                              cl::cat(category));
 static cl::alias worldAlias2("ranks", cl::aliasopt(world), cl::desc("Same as --world-size"),
@@ -33,12 +36,13 @@ static cl::opt<std::string> microBatch("micro-batch", cl::value_desc("N"), cl::c
                                        cl::desc("Rows per rank and micro-batch"));
 static cl::opt<std::string> gradAccum("grad-accum", cl::value_desc("N"), cl::cat(category),
                                       cl::desc("Micro-batches per update"));
-static cl::opt<std::string> optimizer("optimizer", cl::value_desc("adamw|adam|sgd"), cl::cat(category),
-                                      cl::desc("Optimizer"));
-static cl::opt<std::string> lr("lr", cl::value_desc("X"), cl::cat(category), cl::desc("Learning rate"));
+static cl::opt<std::string> optimizer("optimizer", cl::value_desc("adamw|adam|sgd"),
+                                      cl::cat(category), cl::desc("Optimizer"));
+static cl::opt<std::string> lr("lr", cl::value_desc("X"), cl::cat(category),
+                               cl::desc("Learning rate"));
 static cl::opt<std::string> loss("loss", cl::value_desc("SPEC"), cl::cat(category),
-                                 cl::desc("ce:logits=L,labels=Y[,ignore_index=-100][,shift=1] | "
-                                          "mse:prediction=P,target=Y | output:NAME"));
+                                 cl::desc("ce:logits=L,labels=Y[,ignore_index=-100][,shift=1],\n"
+                                          "mse:prediction=P,target=Y or output:NAME"));
 static cl::opt<std::string> trainable("trainable", cl::value_desc("REGEX"), cl::cat(category),
                                       cl::desc("Train only these parameters"));
 static cl::opt<std::string> freeze("freeze", cl::value_desc("REGEX"), cl::cat(category),
@@ -47,22 +51,28 @@ static cl::opt<std::string> reduce("reduce", cl::value_desc("boundary|every"), c
                                    cl::desc("When gradients are reduced under accumulation"));
 static cl::opt<std::string> dtype("dtype", cl::value_desc("f32|f64"), cl::cat(category),
                                   cl::desc("Element type to compute in (default: the model's)"));
-static cl::opt<std::string> deviceMemory("device-memory", cl::value_desc("24GiB"), cl::cat(category),
+static cl::opt<std::string> deviceMemory("device-memory", cl::value_desc("24GiB"),
+                                         cl::cat(category),
                                          cl::desc("Fail with exit code 2 if a rank needs more"));
 static cl::list<std::string> settings("set", cl::value_desc("key=value"), cl::cat(category),
                                       cl::desc("Set any config key; may be repeated"));
-static cl::list<std::string> allowUnknown("allow-unknown", cl::value_desc("PATH"), cl::cat(category),
+static cl::list<std::string> allowUnknown("allow-unknown", cl::value_desc("PATH"),
+                                          cl::cat(category),
                                           cl::desc("Admit one unknown config key"));
 
-static cl::list<std::string> printBefore("print-before", cl::CommaSeparated, cl::value_desc("pass|all"),
-                                         cl::cat(category), cl::desc("Print the module before a pass"));
-static cl::list<std::string> printAfter("print-after", cl::CommaSeparated, cl::value_desc("pass|all"),
-                                        cl::cat(category), cl::desc("Print the module after a pass"));
-static cl::opt<std::string> stopAfter("stop-after", cl::value_desc("pass"), cl::cat(category),
-                                      cl::desc("Run up to and including this pass (with --emit ir)"));
-static cl::opt<bool> verifyEach("verify-each", cl::cat(category),
+static cl::list<std::string> printBefore("print-before", cl::CommaSeparated,
+                                         cl::value_desc("pass|all"), cl::cat(passes),
+                                         cl::desc("Print the module before a pass"));
+static cl::list<std::string> printAfter("print-after", cl::CommaSeparated,
+                                        cl::value_desc("pass|all"), cl::cat(passes),
+                                        cl::desc("Print the module after a pass"));
+static cl::opt<std::string>
+    stopAfter("stop-after", cl::value_desc("pass"), cl::cat(passes),
+              cl::desc("Run up to and including this pass (with --emit ir)"));
+static cl::opt<bool> verifyEach("verify-each", cl::cat(passes),
                                 cl::desc("Verify the module after every pass"));
-static cl::opt<int64_t> bisectLimit("opt-bisect-limit", cl::init(-1), cl::value_desc("n"), cl::cat(category),
+static cl::opt<int64_t> bisectLimit("opt-bisect-limit", cl::init(-1), cl::value_desc("n"),
+                                    cl::cat(passes),
                                     cl::desc("Run only the first n optional passes"));
 
 // What later work brings is refused by name, not ignored.
@@ -159,10 +169,12 @@ static Status guessLoss(LoadedModel &l, bool forExec) {
     for (Value *v : micro ? llvm::ArrayRef<Value *>(micro->returns) : llvm::ArrayRef<Value *>())
       outputs += (outputs.empty() ? "" : ", ") + v->name + " : " + v->type.str();
     return Status::error("no loss is given; the model's outputs are " + outputs)
-        .note("try --loss " + (guess.empty() ? std::string("ce:logits=NAME,labels=labels") : guess));
+        .note("try --loss " +
+              (guess.empty() ? std::string("ce:logits=NAME,labels=labels") : guess));
   }
   TRY_ASSIGN(l.config.loss, parseLoss(guess));
-  l.config.assumptions.push_back("loss " + guess);
+  l.config.source["dsplan.loss"] = "assumed";
+  l.config.assumptions.push_back("loss " + guess + "; --loss sets it");
   return {};
 }
 
@@ -175,7 +187,8 @@ StatusOr<LoadedModel> loadModel(const std::string &path, bool forExec) {
   TRY_ASSIGN(l.config, readConfig(configPath, o));
   auto start = std::chrono::steady_clock::now();
   TRY_ASSIGN(l.module, readModule(path, l.config, l.report));
-  l.importMs = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  l.importMs =
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   TRY(guessLoss(l, forExec));
   return l;
 }
@@ -235,8 +248,12 @@ StatusOr<Schedule> planFromArgs(const std::string &path, int threads, PlanConfig
     return plan(l, l.config, threads);
   }
   for (auto &entry : cl::getRegisteredOptions())
-    if (entry.second->getNumOccurrences() && llvm::is_contained(entry.second->Categories, &category))
-      return Status::error("--" + entry.first().str() + " cannot change a finished plan; plan again with dsplan")
+    if (entry.second->getNumOccurrences() &&
+        llvm::any_of(entry.second->Categories, [](cl::OptionCategory *c) {
+          return c == &category || c == &passes || c == &importCategory();
+        }))
+      return Status::error("--" + entry.first().str() +
+                           " cannot change a finished plan; plan again with dsplan")
           .at(path);
   TRY_ASSIGN(std::string text, readInput(path));
   TRY_ASSIGN(Schedule s, parseSchedule(text, path));

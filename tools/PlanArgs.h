@@ -19,8 +19,9 @@ struct LoadedModel {
   double importMs = 0;
 };
 
-/// Group of the flags in --help.
+/// Groups of the flags in --help.
 llvm::cl::OptionCategory &planCategory();
+llvm::cl::OptionCategory &passCategory();
 
 /// Reads model and config as the flags say. forExec: loss, optimizer and batch must be given; otherwise they
 /// are assumed, and config.assumptions says so.

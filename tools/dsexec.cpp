@@ -20,9 +20,13 @@ using namespace ds;
 
 static cl::OptionCategory running("Running"), output("Output"), testing("Testing");
 
-static cl::opt<std::string> inputPath(cl::Positional, cl::Required, cl::desc("MODEL.onnx | MODEL.onnxtext | MODEL.dsir | PLAN.dsched"));
+static cl::opt<std::string>
+    inputPath(cl::Positional, cl::desc("MODEL.onnx | MODEL.onnxtext | MODEL.dsir | PLAN.dsched"));
 static cl::opt<std::string> data("data", cl::value_desc("spec"), cl::cat(running),
                                  cl::desc("tokens:FILE.bin[,uint32] | npy:DIR | synthetic:SEED"));
+static cl::opt<std::string>
+    modelDir("model-dir", cl::value_desc("folder"), cl::cat(running),
+             cl::desc("Where the weights are that a .dsched names (default: next to it)"));
 static cl::opt<int64_t> steps("steps", cl::value_desc("n"), cl::cat(running),
                               cl::desc("Updates to run"));
 static cl::opt<int64_t> epochs("epochs", cl::value_desc("n"), cl::cat(running),
@@ -38,35 +42,40 @@ static cl::opt<int> threads("threads", cl::value_desc("n"), cl::cat(running),
                             cl::desc("Threads of each rank's kernels (default: cores / ranks)"));
 static cl::opt<int64_t> maxSkips("max-skips", cl::init(3), cl::value_desc("n"), cl::cat(running),
                                  cl::desc("Stop after n skipped updates in a row (default: 3)"));
-static cl::opt<int64_t> stepsPerPrint("steps-per-print", cl::init(0), cl::value_desc("n"),
-                                      cl::cat(output),
-                                      cl::desc("Updates per line without a terminal (default: the config's, or 10)"));
+static cl::opt<int64_t>
+    stepsPerPrint("steps-per-print", cl::init(0), cl::value_desc("n"), cl::cat(output),
+                  cl::desc("Updates per line without a terminal (default: the config's, or 10)"));
 static cl::opt<std::string> logJson("log-json", cl::value_desc("file"), cl::cat(output),
                                     cl::desc("Write one JSON object per update"));
 static cl::opt<std::string> tracePath("trace", cl::value_desc("file"), cl::cat(output),
                                       cl::desc("Write a Chrome trace of the last updates"));
-static cl::opt<std::string> savePath("save-model", cl::value_desc("out.safetensors"), cl::cat(output),
-                                     cl::desc("Write the weights at the end"));
+static cl::opt<std::string> savePath("save-model", cl::value_desc("out.safetensors"),
+                                     cl::cat(output), cl::desc("Write the weights at the end"));
 static cl::opt<double> linkRate("link-bytes-per-second", cl::value_desc("n"), cl::cat(testing),
                                 cl::desc("Slow every collective down to this rate per rank"));
 
 static const char *const kExamples =
     "\nEXAMPLES\n"
-    "  dsexec model.onnx --config ds_config.json --world-size 4 --loss ce:logits=logits,labels=labels \\\n"
+    "  dsexec model.onnx --config ds_config.json --world-size 4 --loss "
+    "ce:logits=logits,labels=labels \\\n"
     "         --data tokens:text.bin --steps 200\n"
     "  dsexec plan.dsched --data tokens:text.bin --steps 200 --log-json log.jsonl\n"
-    "  dsexec plan.dsched --data npy:samples --epochs 2 --device cpu --save-model out.safetensors\n";
+    "  dsexec plan.dsched --data npy:samples --epochs 2 --device cpu --save-model "
+    "out.safetensors\n";
 
 // What can be said about the flags before anything is loaded.
 static Status checkFlags() {
+  if (inputPath.empty())
+    return Status::error("no model or plan is given").note("dsexec --help shows examples");
   bool haveSteps = steps.getNumOccurrences() > 0, haveEpochs = epochs.getNumOccurrences() > 0;
   if (haveSteps == haveEpochs)
     return Status::error("expected either --steps N or --epochs N");
   if ((haveSteps && steps < 0) || (haveEpochs && epochs < 0))
     return Status::error("--steps and --epochs cannot be negative");
   if (seed < 0 || threads < 0 || linkRate < 0 || stepsPerPrint < 0 || maxSkips < 1)
-    return Status::error("--seed, --threads, --steps-per-print and --link-bytes-per-second cannot be negative, "
-                         "--max-skips must be at least 1");
+    return Status::error(
+        "--seed, --threads, --steps-per-print and --link-bytes-per-second cannot be negative, "
+        "--max-skips must be at least 1");
   if (savePath.empty())
     return {};
   if (!llvm::StringRef(savePath).endswith(".safetensors"))
@@ -87,7 +96,8 @@ static StatusOr<int64_t> totalUpdates(const Trainer &t) {
     return Status::error("--epochs needs data with an end; use --steps");
   int64_t total;
   if (__builtin_mul_overflow(epochs.getValue(), t.updatesPerEpoch(), &total))
-    return Status::error("--epochs " + std::to_string(epochs) + " is more updates than can be counted");
+    return Status::error("--epochs " + std::to_string(epochs) +
+                         " is more updates than can be counted");
   return total;
 }
 
@@ -109,6 +119,8 @@ static Status run() {
   TRY(checkFlags());
   PlanConfig config;
   TRY_ASSIGN(Schedule s, planFromArgs(inputPath, threads, config));
+  if (!modelDir.empty())
+    s.directory = modelDir;
   TRY_ASSIGN(Device d, findDevice(device));
   std::string deviceName = d.name, name = s.name;
   RunOptions o;
@@ -154,8 +166,8 @@ int main(int argc, char **argv) {
   exitOnFatalErrors("dsexec");
   Args args(argc, argv);
   cl::extrahelp help(kExamples);
-  cl::HideUnrelatedOptions({&running, &output, &testing, &planCategory(), &importCategory()});
-  cl::ParseCommandLineOptions(args.argc(), args.argv(), "Trains an ONNX model under ZeRO\n");
+  parseFlags(args, "Trains an ONNX model under ZeRO\n",
+             {&running, &output, &testing, &planCategory(), &passCategory(), &importCategory()});
   Status s = run();
   if (s.ok())
     return 0;

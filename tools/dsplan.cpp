@@ -14,17 +14,20 @@
 namespace cl = llvm::cl;
 using namespace ds;
 
-static cl::OptionCategory outputCategory("output options");
-static cl::opt<std::string> modelPath(cl::Positional, cl::desc("MODEL.onnx | MODEL.onnxtext | MODEL.dsir"),
+static cl::OptionCategory outputCategory("Output");
+static cl::opt<std::string> modelPath(cl::Positional,
+                                      cl::desc("MODEL.onnx | MODEL.onnxtext | MODEL.dsir"),
                                       cl::cat(outputCategory));
-static cl::opt<std::string> emitKind("emit", cl::init("summary"), cl::cat(outputCategory),
-                                     cl::value_desc("summary|ir|schedule|memory|json|config"),
-                                     cl::desc("What to print (default summary)"));
-static cl::opt<std::string> outPath("o", cl::init("-"), cl::value_desc("FILE"), cl::cat(outputCategory),
-                                    cl::desc("Where to print it (default standard output)"));
-static cl::extrahelp examples("\nExamples:\n"
-                              "  dsplan model.onnx --stage 3\n"
-                              "  dsplan model.onnx --config ds_config.json --world-size 4 --emit schedule\n");
+static cl::opt<std::string>
+    emitKind("emit", cl::init("summary"), cl::cat(outputCategory), cl::value_desc("kind"),
+             cl::desc("summary (the default), ir, schedule, memory, json or config"));
+static cl::opt<std::string> outPath("o", cl::init("-"), cl::value_desc("FILE"),
+                                    cl::cat(outputCategory),
+                                    cl::desc("Where to print it (default: standard output)"));
+static cl::extrahelp examples(
+    "\nEXAMPLES\n"
+    "  dsplan model.onnx --stage 3 --dim seq=512\n"
+    "  dsplan model.onnx --config ds_config.json --world-size 4 --emit schedule -o plan.dsched\n");
 
 static StatusOr<std::string> text(LoadedModel &model) {
   if (emitKind == "config")
@@ -43,14 +46,17 @@ static StatusOr<std::string> text(LoadedModel &model) {
 }
 
 static Status run() {
-  static const std::vector<std::string> kinds = {"summary", "ir", "schedule", "memory", "json", "config"};
+  static const std::vector<std::string> kinds = {"summary", "ir",   "schedule",
+                                                 "memory",  "json", "config"};
   if (!llvm::is_contained(kinds, emitKind)) {
     std::string near = nearest(emitKind, kinds);
-    return Status::error("--emit " + emitKind + ": expected summary, ir, schedule, memory, json or config" +
+    return Status::error("--emit " + emitKind +
+                         ": expected summary, ir, schedule, memory, json or config" +
                          (near.empty() ? "" : "; did you mean " + near + "?"));
   }
   if (modelPath.empty())
-    return Status::error("no model is given").note("try dsplan model.onnx --stage 3, or dsplan --help");
+    return Status::error("no model is given")
+        .note("try dsplan model.onnx --stage 3, or dsplan --help");
   TRY_ASSIGN(LoadedModel model, loadModel(modelPath, /*forExec=*/false));
   TRY_ASSIGN(std::string out, text(model));
   std::error_code error;
@@ -67,8 +73,8 @@ static Status run() {
 int main(int argc, char **argv) {
   exitOnFatalErrors("dsplan");
   Args args(argc, argv);
-  cl::HideUnrelatedOptions({&outputCategory, &planCategory(), &importCategory()});
-  cl::ParseCommandLineOptions(args.argc(), args.argv(), "Plans the training of an ONNX model under ZeRO\n");
+  parseFlags(args, "Plans the training of an ONNX model under ZeRO\n",
+             {&outputCategory, &planCategory(), &passCategory(), &importCategory()});
   Status s = run();
   if (!s.ok())
     llvm::errs() << diagnostics(s, "dsplan");
