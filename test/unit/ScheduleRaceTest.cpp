@@ -15,34 +15,9 @@ namespace {
 
 using Pairs = std::vector<std::pair<int, int>>;
 
-int indexOf(const SchedProgram &p, std::string_view label) {
-  for (size_t i = 0; i < p.instrs.size(); ++i)
-    if (p.instrs[i].label == label)
-      return static_cast<int>(i);
-  return -1;
-}
-
-/// The pairs that S2 reports, read off its messages: "micro.only: J (...) ... missing: wait I [S2]".
-Pairs racesReported(const Schedule &s) {
-  Pairs pairs;
-  Status st = verifySchedule(s);
-  for (const ErrorEntry &e : st.entries()) {
-    size_t end = e.text.find(" [S2]"), wait = e.text.rfind("wait ");
-    if (end == std::string::npos)
-      continue;
-    size_t label = e.text.find(": ") + 2;
-    int j = indexOf(s.programs[0], e.text.substr(label, e.text.find(' ', label) - label));
-    int i = indexOf(s.programs[0], e.text.substr(wait + 5, end - wait - 5));
-    EXPECT_GE(i, 0) << e.text;
-    EXPECT_LT(i, j) << e.text;
-    pairs.emplace_back(i, j);
-  }
-  return pairs;
-}
-
 /// Same verdict, and nothing reported that brute force does not find. Returns whether there is a race.
 bool expectSameVerdict(const Schedule &s, const std::string &what) {
-  Pairs truth = racesByBruteForce(s, s.programs[0]), told = racesReported(s);
+  Pairs truth = racesByBruteForce(s, s.programs[0]), told = racesReported(s, s.programs[0]);
   EXPECT_EQ(truth.empty(), told.empty()) << what << "\n" << printSchedule(s);
   for (auto pair : told)
     EXPECT_TRUE(std::find(truth.begin(), truth.end(), pair) != truth.end())
@@ -54,7 +29,7 @@ bool expectSameVerdict(const Schedule &s, const std::string &what) {
 /// Adds every wait that S2 asks for until it is content.
 Schedule repaired(Schedule s) {
   for (int round = 0; round < 100; ++round) {
-    Pairs told = racesReported(s);
+    Pairs told = racesReported(s, s.programs[0]);
     if (told.empty())
       return s;
     for (auto [i, j] : told)
@@ -62,18 +37,6 @@ Schedule repaired(Schedule s) {
   }
   ADD_FAILURE() << "adding the missing waits does not end\n" << printSchedule(s);
   return s;
-}
-
-/// Exchanges instructions k and k + 1, and what refers to them. False if one waits for the other.
-bool exchange(SchedProgram &p, int k) {
-  auto &waits = p.instrs[k + 1].waits;
-  if (std::find(waits.begin(), waits.end(), k) != waits.end())
-    return false;
-  std::swap(p.instrs[k], p.instrs[k + 1]);
-  for (Instr &i : p.instrs)
-    for (int &w : i.waits)
-      w = w == k ? k + 1 : w == k + 1 ? k : w;
-  return true;
 }
 
 TEST(ScheduleRace, RandomSchedulesAgreeWithBruteForce) {

@@ -162,14 +162,18 @@ static Bytes bytesOf(const Schedule &s, const SchedProgram &p, PlaceRef r, bool 
   int buffer = r.isView ? p.views[r.index].buffer : r.index;
   size_t fixed = s.persistent.size();
   const Buffer &b = buffer < static_cast<int>(fixed) ? s.persistent[buffer] : p.own[buffer - fixed];
-  int64_t begin = b.offset, elems = b.type.dims[0], stride = 1;
-  if (r.isView) {
-    const View &v = p.views[r.index];
-    begin += v.offset;
-    elems = v.type.dims[0];
-    stride = v.strides.empty() ? 1 : v.strides[0];
-  }
-  return {begin, begin + ((elems - 1) * stride + 1) * 4, write};
+  if (!r.isView)
+    return {b.offset, b.offset + b.type.bytes(), write};
+  const View &v = p.views[r.index];
+  int64_t begin = b.offset + v.offset;
+  if (v.own) // one schedule serves all ranks
+    return {begin, begin + v.type.bytes() * s.world(), write};
+  if (v.strides.empty())
+    return {begin, begin + v.type.bytes(), write};
+  int64_t last = 0;
+  for (size_t d = 0; d < v.strides.size(); ++d)
+    last += (v.type.dims[d] - 1) * v.strides[d];
+  return {begin, begin + (last + 1) * byteSize(v.type.dtype), write};
 }
 
 static bool conflict(const Schedule &s, const SchedProgram &p, const Instr &a, const Instr &b) {
@@ -179,6 +183,10 @@ static bool conflict(const Schedule &s, const SchedProgram &p, const Instr &a, c
       list.push_back(bytesOf(s, p, r, false));
     for (PlaceRef r : i.outs)
       list.push_back(bytesOf(s, p, r, true));
+    if (i.work >= 0) {
+      const Buffer &b = bufferAt(s, p, i.work);
+      list.push_back({b.offset, b.offset + b.bytes, true});
+    }
     return list;
   };
   for (const Bytes &x : all(a))
@@ -209,6 +217,39 @@ std::vector<std::pair<int, int>> racesByBruteForce(const Schedule &s, const Sche
       if (!reach[i][j] && !reach[j][i] && conflict(s, p, p.instrs[i], p.instrs[j]))
         races.emplace_back(i, j);
   return races;
+}
+
+static int indexOf(const SchedProgram &p, std::string_view label) {
+  for (size_t i = 0; i < p.instrs.size(); ++i)
+    if (p.instrs[i].label == label)
+      return static_cast<int>(i);
+  return -1;
+}
+
+// "micro.only: J (compute) ... missing: wait I [S2]"
+std::vector<std::pair<int, int>> racesReported(const Schedule &s, const SchedProgram &p) {
+  std::vector<std::pair<int, int>> pairs;
+  Status st = verifySchedule(s);
+  for (const ErrorEntry &e : st.entries()) {
+    size_t end = e.text.find(" [S2]"), wait = e.text.rfind("wait ");
+    if (end == std::string::npos || !e.text.starts_with(p.name + ": "))
+      continue;
+    size_t label = p.name.size() + 2;
+    pairs.emplace_back(indexOf(p, e.text.substr(wait + 5, end - wait - 5)),
+                       indexOf(p, e.text.substr(label, e.text.find(' ', label) - label)));
+  }
+  return pairs;
+}
+
+bool exchange(SchedProgram &p, int k) {
+  auto &waits = p.instrs[k + 1].waits;
+  if (std::find(waits.begin(), waits.end(), k) != waits.end())
+    return false;
+  std::swap(p.instrs[k], p.instrs[k + 1]);
+  for (Instr &i : p.instrs)
+    for (int &w : i.waits)
+      w = w == k ? k + 1 : w == k + 1 ? k : w;
+  return true;
 }
 
 } // namespace ds

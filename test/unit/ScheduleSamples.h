@@ -19,4 +19,10 @@ Schedule randomSchedule(unsigned seed, int n);
 /// pairs, all bytes, reachability by closure. Shares no code with the verifier.
 std::vector<std::pair<int, int>> racesByBruteForce(const Schedule &s, const SchedProgram &p);
 
+/// The pairs that S2 reports for a program, read off verifySchedule's messages.
+std::vector<std::pair<int, int>> racesReported(const Schedule &s, const SchedProgram &p);
+
+/// Exchanges instructions k and k + 1, and what refers to them. False if one waits for the other.
+bool exchange(SchedProgram &p, int k);
+
 } // namespace ds

@@ -93,8 +93,9 @@ TEST(ScheduleText, ErrorsNameThePlace) {
   EXPECT_NE(
       errorOf(head + "  program p {\n    compute h = nge h\n  }\n}").find("no buffer or view h"),
       std::string::npos);
-  EXPECT_NE(errorOf(head + "  program p {\n    compute l : gelo\n  }\n}").find("did you mean 'gelu'"),
-            std::string::npos);
+  EXPECT_NE(
+      errorOf(head + "  program p {\n    compute l : gelo\n  }\n}").find("did you mean 'gelu'"),
+      std::string::npos);
   EXPECT_NE(errorOf("schedule @t mesh(a=1000000,b=1000000) stage 0").find("mesh axis"),
             std::string::npos);
   EXPECT_NE(errorOf("").find("expected 'schedule'"), std::string::npos);
