@@ -57,7 +57,6 @@ struct PlanConfig {
   int64_t allgatherBucketSize = 500'000'000; // elements
   int64_t prefetchBucketSize = 50'000'000;   // elements gathered ahead (stage 3)
   int64_t persistenceThreshold = 100'000;    // elements; smaller parameters stay resident (stage 3)
-  int64_t maxLiveParameters = 1'000'000'000;
   bool overlap = true;                       // overlap_comm
   std::string reduce;                        // "" (the stage's habit) | "boundary" | "every"
   std::string trainable, freeze;             // regexes
