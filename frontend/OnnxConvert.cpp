@@ -109,7 +109,8 @@ StatusOr<std::vector<int64_t>> Converter::known(size_t i, const char *what) {
 StatusOr<double> Converter::knownScalar(size_t i, const char *what) {
   TRY_ASSIGN(std::vector<int64_t> ints, known(i, what));
   if (ints.size() != 1)
-    return error(std::string(what) + " has " + std::to_string(ints.size()) + " elements, expected 1");
+    return error(std::string(what) + " has " + std::to_string(ints.size()) +
+                 " elements, expected 1");
   return in[i].known->floating() ? in[i].known->floats[0] : static_cast<double>(ints[0]);
 }
 
@@ -175,7 +176,8 @@ StatusOr<Value *> Converter::transpose(Value *v, const std::vector<int64_t> &per
     std::vector<int64_t> inner = v->def->attrs.list("perm");
     for (int64_t &x : p) {
       if (x < 0 || x >= static_cast<int64_t>(inner.size()))
-        return error("perm " + dimsText(perm) + " does not fit rank " + std::to_string(inner.size()));
+        return error("perm " + dimsText(perm) + " does not fit rank " +
+                     std::to_string(inner.size()));
       x = inner[x];
     }
     v = v->def->operands[0];
@@ -233,7 +235,8 @@ StatusOr<Value *> Converter::elementwise(OpKind k, llvm::ArrayRef<OnnxVal> opera
     Dims others;
     for (size_t j = 0; j < operands.size(); ++j)
       if (j != i)
-        others = *broadcast(others, operands[j].value ? operands[j].dims() : operands[j].known->stored);
+        others =
+            *broadcast(others, operands[j].value ? operands[j].dims() : operands[j].known->stored);
     EMIT(v, broadcastable(operands[i], others, *result));
     values.push_back(v);
   }
@@ -295,9 +298,10 @@ StatusOr<Value *> Converter::gather(Value *x, const OnnxVal &indices, int64_t ax
       Dims starts(dims.size(), 0), limits = dims, strides(dims.size(), 1);
       starts[axis] = *first;
       limits[axis] = *first + indices.known->elems();
-      EMIT(s, slice(x, starts, limits, strides, suffix));
       dims.erase(dims.begin() + axis);
       dims.insert(dims.begin() + axis, indices.dims().begin(), indices.dims().end());
+      bool same = indices.rank() == 1;
+      EMIT(s, slice(x, starts, limits, strides, same ? suffix : suffix + ".rows"));
       return reshape(s, dims, suffix);
     }
     if (indices.known->elems() <= kMaxKnown)

@@ -118,12 +118,12 @@ using EvalFn = StatusOr<std::vector<KnownRef>> (*)(const OnnxNode &, const std::
 /// A row of OnnxOps.def.
 struct OnnxOpInfo {
   const char *op;
-  int since;          // first opset that has the operator
-  OpKind direct;      // if convert is null and eval alone does not suffice
-  ConvertFn convert;  // null: direct, or known inputs only
-  EvalFn eval;        // null: never evaluated
+  int since;         // first opset that has the operator
+  OpKind direct;     // if convert is null and eval alone does not suffice
+  ConvertFn convert; // null: direct, or known inputs only
+  EvalFn eval;       // null: never evaluated
   enum Kind { Direct, Custom, KnownOnly, Refused } kind;
-  const char *note;   // docs; for Refused: what to do instead
+  const char *note; // docs; for Refused: what to do instead
 };
 const std::vector<OnnxOpInfo> &onnxOpTable();
 const OnnxOpInfo *onnxOp(std::string_view op);

@@ -92,6 +92,32 @@ Status convertSoftplus(Converter &c) {
   return c.result(c.emit(OpKind::Add, {relu, log}));
 }
 
+Status convertHardSigmoid(Converter &c) {
+  TRY(c.wantTensors(1, 1));
+  EMIT(x, c.value(0));
+  DType t = x->type.dtype;
+  EMIT(alpha, c.scalar(t, meantBy(static_cast<float>(c.node->f("alpha", 0.2f)))));
+  EMIT(beta, c.scalar(t, meantBy(static_cast<float>(c.node->f("beta", 0.5f)))));
+  EMIT(zero, c.scalar(t, 0));
+  EMIT(one, c.scalar(t, 1));
+  EMIT(scaled, c.emit(OpKind::Mul, {x, alpha}, {}, ".scaled"));
+  EMIT(moved, c.emit(OpKind::Add, {scaled, beta}, {}, ".moved"));
+  EMIT(low, c.emit(OpKind::Min, {moved, one}, {}, ".low"));
+  return c.result(c.emit(OpKind::Max, {low, zero}));
+}
+
+// x where x >= 0, else alpha * x.
+Status convertLeakyRelu(Converter &c) {
+  TRY(c.wantTensors(1, 1));
+  EMIT(x, c.value(0));
+  DType t = x->type.dtype;
+  EMIT(alpha, c.scalar(t, meantBy(static_cast<float>(c.node->f("alpha", 0.01f)))));
+  EMIT(zero, c.scalar(t, 0));
+  EMIT(scaled, c.emit(OpKind::Mul, {x, alpha}, {}, ".scaled"));
+  EMIT(positive, c.emit(OpKind::Ge, {x, zero}, {}, ".positive"));
+  return c.result(c.emit(OpKind::Where, {positive, x, scaled}));
+}
+
 // Cast and CastLike. Rounding attributes matter for 8-bit floats only, which do not exist here.
 Status convertCast(Converter &c) {
   bool like = c.node->op() == "CastLike";
@@ -131,9 +157,10 @@ Status convertDropout(Converter &c) {
     }
   }
   if (training && ratio != 0 && !c.importer.options.dropoutOff)
-    return Status::error("Dropout: is active with ratio " + doubleText(ratio) +
-                         ", which is not supported yet; switch it off with --dropout off, or export the "
-                         "model in eval mode");
+    return Status::error(
+        "Dropout: is active with ratio " + doubleText(meantBy(static_cast<float>(ratio))) +
+        ", which is not supported yet; switch it off with --dropout off, or export the "
+        "model in eval mode");
   c.out = {c.in[0]};
   if (c.wantsOutput(1))
     c.out.push_back(makeSplat(DType::Bool, c.dims(0), 1));

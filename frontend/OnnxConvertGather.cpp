@@ -74,7 +74,8 @@ Status convertGatherND(Converter &c) {
                    " do not fit data " + dimsText(d));
   for (int64_t a = 0; a < batch; ++a)
     if (n[a] != d[a])
-      return c.error("batch axes of data " + dimsText(d) + " and indices " + dimsText(n) + " differ");
+      return c.error("batch axes of data " + dimsText(d) + " and indices " + dimsText(n) +
+                     " differ");
   EMIT(x, c.value(0));
   EMIT(i, c.value(1));
   DType t = i->type.dtype;

@@ -37,7 +37,7 @@ struct Loss {
     if (!ignore)
       return c.scalar(DType::F64, 1.0 / static_cast<double>(labels->type.elems()));
     EMIT(keep, counted(labels));
-    EMIT(n, c.cast(keep, DType::I64, ".ones"));
+    EMIT(n, c.cast(keep, DType::F64, ".ones"));
     std::vector<int64_t> axes;
     for (int64_t a = 0; a < labels->type.rank(); ++a)
       axes.push_back(a);
@@ -58,20 +58,23 @@ struct Loss {
     EMIT(selected, c.emit(OpKind::Where, {hit, logp, zero}, {}, ".selected"));
     EMIT(own, c.reduceSum(selected, {last}, false, ".own"));
     TRY_ASSIGN(own, c.emit(OpKind::Neg, {own}, {}, ".nll"));
-    Value *w = nullptr; // weight of each label
+    Value *w = nullptr; // weight of each label; null: all one
     if (weight) {
       EMIT(table, c.value(weight));
       EMIT(sel, c.emit(OpKind::Where, {hit, table, zero}, {}, ".weights"));
       TRY_ASSIGN(w, c.reduceSum(sel, {last}, false, ".weight"));
-    } else {
-      EMIT(unit, c.scalar(t, 1));
-      TRY_ASSIGN(w, c.broadcastTo(unit, labels->type.dims, ".weight"));
     }
     if (ignore) {
+      if (!w) {
+        TRY_ASSIGN(w, c.scalar(t, 1));
+      }
       EMIT(keep, counted(labels));
       TRY_ASSIGN(w, c.emit(OpKind::Where, {keep, w, zero}, {}, ".kept"));
     }
-    EMIT(rows, c.emit(OpKind::Mul, {own, w}, {}, reduction == "none" ? "" : ".rows"));
+    Value *rows = own;
+    if (w) {
+      TRY_ASSIGN(rows, c.emit(OpKind::Mul, {own, w}, {}, reduction == "none" ? "" : ".rows"));
+    }
     if (reduction == "none")
       return rows;
     std::vector<int64_t> axes;
@@ -80,6 +83,10 @@ struct Loss {
     EMIT(sum, c.reduceSum(rows, axes, false, reduction == "sum" ? "" : ".sum"));
     if (reduction == "sum")
       return sum;
+    if (!w) {
+      EMIT(n, c.scalar(t, static_cast<double>(labels->type.elems())));
+      return c.emit(OpKind::Div, {sum, n});
+    }
     EMIT(total, c.reduceSum(w, axes, false, ".total"));
     return c.emit(OpKind::Div, {sum, total});
   }
@@ -106,8 +113,10 @@ Status convertCrossEntropyLoss(Converter &c) {
   EMIT(labels, c.value(1));
   if (labels->kind == ValueKind::Input) {
     labels->input.bound = l.classes;
-    labels->input.hasIgnore = l.ignore.has_value();
-    labels->input.ignoreIndex = l.ignore.value_or(0);
+    if (l.ignore) {
+      labels->input.hasIgnore = true;
+      labels->input.ignoreIndex = *l.ignore;
+    }
   }
   EMIT(last, l.classesLast(scores, ".scores"));
   OnnxVal weight = c.has(2) ? c.in[2] : OnnxVal();
@@ -116,7 +125,7 @@ Status convertCrossEntropyLoss(Converter &c) {
     EMIT(inv, l.inverseCount(labels));
     std::vector<std::string> names = {c.name, c.name + ".lse"};
     TRY_ASSIGN(Op * op, c.importer.create(c.b, OpKind::CrossEntropy, {last, labels, inv}, names,
-                                      {{"ignore_index", l.ignore.value_or(-100)}}));
+                                          {{"ignore_index", l.ignore.value_or(-100)}}));
     c.out = {OnnxVal(op->result())};
   } else {
     Value *logp = last;
@@ -135,9 +144,10 @@ Status convertCrossEntropyLoss(Converter &c) {
 
 // The importer inlines the branch; only conditions that depend on data get here.
 Status convertIf(Converter &c) {
-  return c.error("its condition depends on the model's inputs, so its branches cannot be planned; fix the "
-                 "input with --const NAME=VALUE or --bind NAME=@FILE.pb, or compute both branches and "
-                 "choose with Where");
+  return c.error(
+      "its condition depends on the model's inputs, so its branches cannot be planned; fix the "
+      "input with --const NAME=VALUE or --bind NAME=@FILE.pb, or compute both branches and "
+      "choose with Where");
 }
 
 } // namespace ds

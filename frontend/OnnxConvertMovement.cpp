@@ -23,8 +23,8 @@ Status convertFlatten(Converter &c) {
   axis += axis < 0 ? rank : 0;
   const Dims &d = c.dims(0);
   EMIT(x, c.value(0));
-  return c.result(c.reshape(x, {product(Dims(d.begin(), d.begin() + axis)),
-                                product(Dims(d.begin() + axis, d.end()))}));
+  return c.result(c.reshape(
+      x, {product(Dims(d.begin(), d.begin() + axis)), product(Dims(d.begin() + axis, d.end()))}));
 }
 
 // Axes from the attribute (old opsets) or input 1.
@@ -140,8 +140,7 @@ Status convertSplit(Converter &c) {
   if (c.has(1)) {
     TRY_ASSIGN(given, c.known(1, "split"));
   }
-  TRY_ASSIGN(auto sizes,
-             splitSizes(*c.node, c.dims(0)[axis], c.node->proto->output_size(), given));
+  TRY_ASSIGN(auto sizes, splitSizes(*c.node, c.dims(0)[axis], c.node->proto->output_size(), given));
   EMIT(x, c.value(0));
   c.name = c.node->module.empty() ? c.name : c.node->module + ".split";
   TRY_ASSIGN(c.out, split(c, x, axis, sizes));
@@ -230,7 +229,9 @@ Status convertPad(Converter &c) {
     high[a] = pads[i + axes.size()];
   }
   EMIT(x, c.value(0));
-  auto none = [](const Dims &d) { return std::all_of(d.begin(), d.end(), [](int64_t v) { return v == 0; }); };
+  auto none = [](const Dims &d) {
+    return std::all_of(d.begin(), d.end(), [](int64_t v) { return v == 0; });
+  };
   if (none(low) && none(high))
     return c.result(x);
   return c.result(c.emit(OpKind::Pad, {x},
@@ -247,8 +248,7 @@ Status convertTrilu(Converter &c) {
     k = ks[0];
   }
   EMIT(x, c.value(0));
-  return c.result(
-      c.emit(OpKind::Trilu, {x}, {{"upper", c.node->i("upper", 1) != 0}, {"k", k}}));
+  return c.result(c.emit(OpKind::Trilu, {x}, {{"upper", c.node->i("upper", 1) != 0}, {"k", k}}));
 }
 
 // Shape (with start and end) and Size: known from the type alone.

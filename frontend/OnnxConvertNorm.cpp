@@ -22,8 +22,9 @@ Status convertLayerNormalization(Converter &c) {
     operands.push_back(bias);
   }
   std::vector<std::string> names = {c.name, c.name + ".mean", c.name + ".rstd"};
-  TRY_ASSIGN(Op * op, c.importer.create(c.b, OpKind::LayerNorm, operands, names,
-                                    {{"axis", axis == rank - 1 ? int64_t(-1) : axis}, {"eps", eps}}));
+  TRY_ASSIGN(Op * op,
+             c.importer.create(c.b, OpKind::LayerNorm, operands, names,
+                               {{"axis", axis == rank - 1 ? int64_t(-1) : axis}, {"eps", eps}}));
   c.out = {OnnxVal(op->result(0))};
   // Outputs Mean and InvStdDev keep the normalised axes with extent 1.
   Dims kept(d.begin(), d.begin() + axis);

@@ -57,7 +57,7 @@ Status convertReduce(Converter &c) {
     EMIT(exp, c.emit(OpKind::Exp, {low}, {}, ".exp"));
     EMIT(sum, c.reduceSum(exp, all, true, ".sum"));
     EMIT(log, c.emit(OpKind::Log, {sum}, {}, ".log"));
-    EMIT(out, c.emit(OpKind::Add, {log, max}));
+    EMIT(out, c.emit(OpKind::Add, {log, max}, {}, keep ? "" : ".kept"));
     Dims dims;
     for (int64_t a = 0; a < rank; ++a)
       if (keep || !std::binary_search(all.begin(), all.end(), a))
@@ -97,8 +97,9 @@ Status convertSoftmax(Converter &c) {
   const Dims d = c.dims(0);
   if (axis == rank - 1)
     return c.result(c.emit(k, {x}));
-  EMIT(rows, c.reshape(x, {product(Dims(d.begin(), d.begin() + axis)),
-                           product(Dims(d.begin() + axis, d.end()))},
+  EMIT(rows, c.reshape(x,
+                       {product(Dims(d.begin(), d.begin() + axis)),
+                        product(Dims(d.begin() + axis, d.end()))},
                        ".rows"));
   EMIT(y, c.emit(k, {rows}, {}, ".soft"));
   return c.result(c.reshape(y, d));

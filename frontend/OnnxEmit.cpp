@@ -19,7 +19,8 @@ StatusOr<Op *> Importer::create(Builder &b, OpKind k, llvm::ArrayRef<Value *> op
 
 // Scalars are named after their value, whatever the exporter called them.
 static std::string scalarName(DType t, double v) {
-  std::string s = doubleText(v), out = t == DType::F32 ? "const." : "const." + std::string(text(t)) + ".";
+  std::string s = doubleText(v),
+              out = t == DType::F32 ? "const." : "const." + std::string(text(t)) + ".";
   for (char c : s)
     out += c == '-' ? 'm' : c == '+' ? 'p' : c;
   return out;
@@ -36,7 +37,7 @@ StatusOr<Value *> Importer::emitFill(DType t, const Dims &dims, double v, const 
   if (!slot) {
     std::string own = dims.empty() ? scalarName(t, v) : name;
     TRY_ASSIGN(Op * op, create(b, OpKind::Fill, {}, {own},
-                                    {{"dims", dims}, {"dtype", std::string(text(t))}, {"value", v}}));
+                               {{"dims", dims}, {"dtype", std::string(text(t))}, {"value", v}}));
     slot = op->result();
   }
   return slot;
@@ -49,11 +50,11 @@ StatusOr<Value *> Importer::emitIota(DType t, const Dims &dims, int64_t axis, in
                                             std::to_string(step))];
   if (!slot) {
     TRY_ASSIGN(Op * op, create(b, OpKind::Iota, {}, {name},
-                                    {{"dims", dims},
-                                     {"axis", axis},
-                                     {"dtype", std::string(text(t))},
-                                     {"start", start},
-                                     {"step", step}}));
+                               {{"dims", dims},
+                                {"axis", axis},
+                                {"dtype", std::string(text(t))},
+                                {"start", start},
+                                {"step", step}}));
     slot = op->result();
   }
   return slot;
@@ -156,18 +157,21 @@ StatusOr<Value *> Importer::emitKnown(const KnownRef &k, const std::string &fall
   }
   if (std::optional<Triangle> t = findTriangle(*k)) {
     if (t->above == 0 || t->below == 0) {
-      EMIT(full, emitFill(k->dtype, k->stored, t->above == 0 ? t->below : t->above, name + ".fill", b));
+      EMIT(full,
+           emitFill(k->dtype, k->stored, t->above == 0 ? t->below : t->above, name + ".fill", b));
       bool upper = t->below == 0;
       TRY_ASSIGN(Op * op, create(b, OpKind::Trilu, {full}, {small},
-                                      {{"upper", upper}, {"k", upper ? t->k + 1 : t->k}}));
+                                 {{"upper", upper}, {"k", upper ? t->k + 1 : t->k}}));
       return widen(op->result());
     }
     size_t rank = k->dims.size();
     Dims rowDims(rank, 1), colDims(rank, 1);
     rowDims[rank - 2] = k->stored[rank - 2];
     colDims[rank - 1] = k->stored[rank - 1];
-    EMIT(row, emitIota(DType::I64, rowDims, static_cast<int64_t>(rank) - 2, t->k, 1, name + ".row", b));
-    EMIT(col, emitIota(DType::I64, colDims, static_cast<int64_t>(rank) - 1, 0, 1, name + ".col", b));
+    EMIT(row,
+         emitIota(DType::I64, rowDims, static_cast<int64_t>(rank) - 2, t->k, 1, name + ".row", b));
+    EMIT(col,
+         emitIota(DType::I64, colDims, static_cast<int64_t>(rank) - 1, 0, 1, name + ".col", b));
     TRY_ASSIGN(Op * le, create(b, OpKind::Le, {col, row}, {name + ".below"}));
     EMIT(below, emitFill(k->dtype, {}, t->below, name + ".in", b));
     EMIT(above, emitFill(k->dtype, {}, t->above, name + ".out", b));

@@ -40,12 +40,13 @@ StatusOr<std::vector<SliceRange>> sliceRanges(const OnnxNode &n, const Dims &dim
 StatusOr<std::vector<int64_t>> splitSizes(const OnnxNode &n, int64_t extent, int64_t outputs,
                                           const std::optional<std::vector<int64_t>> &split);
 
-#define ONNX_DIRECT(op, since, core, ev)                                                         \
+#define ONNX_DIRECT(op, since, core, ev)                                                           \
   EvalResult eval##ev(const OnnxNode &, const KnownList &, int);
-#define ONNX_CUSTOM(op, since, cv, ev, note)                                                \
-  EvalResult eval##ev(const OnnxNode &, const KnownList &, int);                                 \
+#define ONNX_CUSTOM(op, since, cv, ev, note)                                                       \
+  EvalResult eval##ev(const OnnxNode &, const KnownList &, int);                                   \
   Status convert##cv(Converter &);
-#define ONNX_KNOWN(op, since, ev, note) EvalResult eval##ev(const OnnxNode &, const KnownList &, int);
+#define ONNX_KNOWN(op, since, ev, note)                                                            \
+  EvalResult eval##ev(const OnnxNode &, const KnownList &, int);
 #define ONNX_REFUSED(op, note)
 #include "frontend/OnnxOps.def"
 #undef ONNX_DIRECT

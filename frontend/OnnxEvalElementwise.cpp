@@ -104,10 +104,14 @@ enum class Bin { Add, Sub, Mul, Div, Mod, Pow, Max, Min, Eq, Lt, Le, Gt, Ge, And
 
 static Bin binOp(const std::string &op) {
   static const std::pair<const char *, Bin> kOps[] = {
-      {"Add", Bin::Add},     {"Sum", Bin::Add},         {"Sub", Bin::Sub}, {"Mul", Bin::Mul},
-      {"Div", Bin::Div},     {"Mod", Bin::Mod},         {"Pow", Bin::Pow}, {"Max", Bin::Max},
-      {"Min", Bin::Min},     {"Equal", Bin::Eq},        {"Less", Bin::Lt}, {"LessOrEqual", Bin::Le},
-      {"Greater", Bin::Gt},  {"GreaterOrEqual", Bin::Ge}, {"And", Bin::And}, {"Or", Bin::Or},
+      {"Add", Bin::Add},    {"Sum", Bin::Add},
+      {"Sub", Bin::Sub},    {"Mul", Bin::Mul},
+      {"Div", Bin::Div},    {"Mod", Bin::Mod},
+      {"Pow", Bin::Pow},    {"Max", Bin::Max},
+      {"Min", Bin::Min},    {"Equal", Bin::Eq},
+      {"Less", Bin::Lt},    {"LessOrEqual", Bin::Le},
+      {"Greater", Bin::Gt}, {"GreaterOrEqual", Bin::Ge},
+      {"And", Bin::And},    {"Or", Bin::Or},
       {"Xor", Bin::Xor}};
   for (auto &[name, bin] : kOps)
     if (op == name)
@@ -261,7 +265,8 @@ static EvalResult binary(const OnnxNode &n, KnownRef a, KnownRef b) {
   }
   if (zero)
     return evalError(n, "integer division by zero");
-  return KnownList{out.storedElems() <= kMaxCompress ? compressed(std::move(out)) : share(std::move(out))};
+  return KnownList{out.storedElems() <= kMaxCompress ? compressed(std::move(out))
+                                                     : share(std::move(out))};
 }
 
 // Also the variadic Max, Min and Sum.

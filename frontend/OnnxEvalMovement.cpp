@@ -38,8 +38,9 @@ EvalResult evalConstant(const OnnxNode &n, const KnownList &, int) {
       return KnownList{share(std::move(k))};
     }
   }
-  return evalError(n, "has no value, value_int(s) or value_float(s); strings and sparse tensors are not "
-                      "supported");
+  return evalError(
+      n, "has no value, value_int(s) or value_float(s); strings and sparse tensors are not "
+         "supported");
 }
 
 EvalResult evalConstantOfShape(const OnnxNode &n, const KnownList &in, int) {
@@ -224,7 +225,8 @@ EvalResult evalExpand(const OnnxNode &n, const KnownList &in, int) {
   TRY(evalDims(n, to));
   std::optional<Dims> dims = broadcast(in[0]->dims, to);
   if (!dims)
-    return evalError(n, "shape " + dimsText(in[0]->dims) + " does not broadcast to " + dimsText(to));
+    return evalError(n,
+                     "shape " + dimsText(in[0]->dims) + " does not broadcast to " + dimsText(to));
   TRY(evalDims(n, *dims));
   Known out = *in[0];
   Dims lead(dims->size() - out.dims.size(), 1);
@@ -380,7 +382,8 @@ EvalResult evalConcat(const OnnxNode &n, const KnownList &in, int) {
     run(&Known::floats);
   else
     run(&Known::ints);
-  return KnownList{out.storedElems() <= kMaxCompress ? compressed(std::move(out)) : share(std::move(out))};
+  return KnownList{out.storedElems() <= kMaxCompress ? compressed(std::move(out))
+                                                     : share(std::move(out))};
 }
 
 EvalResult evalTrilu(const OnnxNode &n, const KnownList &in, int) {
@@ -421,8 +424,8 @@ EvalResult evalGather(const OnnxNode &n, const KnownList &in, int) {
   int64_t inner = product(Dims(d.begin() + axis + 1, d.end()));
   for (int64_t &i : index) {
     if (i < -extent || i >= extent)
-      return evalError(n, "index " + std::to_string(i) + " is outside axis " + std::to_string(axis) +
-                              " with extent " + std::to_string(extent));
+      return evalError(n, "index " + std::to_string(i) + " is outside axis " +
+                              std::to_string(axis) + " with extent " + std::to_string(extent));
     i += i < 0 ? extent : 0;
   }
   for (int64_t o = 0; o < outer; ++o)

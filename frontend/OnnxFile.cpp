@@ -21,7 +21,7 @@ StatusOr<std::shared_ptr<MappedFile>> MappedFile::open(const std::string &path) 
   int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0)
     return Status::error(std::string("cannot open: ") + std::strerror(errno)).at(path);
-  struct stat st{};
+  struct stat st {};
   if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
     close(fd);
     return Status::error("not a regular file").at(path);
@@ -54,10 +54,11 @@ int64_t TensorHandle::elems() const {
 
 std::string onnxTypeName(int onnxType) {
   static const char *const kNames[] = {
-      "undefined", "float",     "uint8",       "int8",       "uint16",         "int16",
-      "int32",     "int64",     "string",      "bool",       "float16",        "double",
-      "uint32",    "uint64",    "complex64",   "complex128", "bfloat16",       "float8e4m3fn",
-      "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "uint4", "int4", "float4e2m1", "float8e8m0"};
+      "undefined",      "float",    "uint8",        "int8",           "uint16",
+      "int16",          "int32",    "int64",        "string",         "bool",
+      "float16",        "double",   "uint32",       "uint64",         "complex64",
+      "complex128",     "bfloat16", "float8e4m3fn", "float8e4m3fnuz", "float8e5m2",
+      "float8e5m2fnuz", "uint4",    "int4",         "float4e2m1",     "float8e8m0"};
   if (onnxType >= 0 && onnxType < static_cast<int>(std::size(kNames)))
     return kNames[onnxType];
   return "type " + std::to_string(onnxType);
@@ -67,9 +68,10 @@ StatusOr<DType> coreType(int onnxType) {
   std::optional<DType> t = dtypeFromOnnx(onnxType);
   if (t && *t != DType::F16 && *t != DType::BF16)
     return *t;
-  return Status::error("element type " + onnxTypeName(onnxType) +
-                       " is not supported; supported are float, double, bool and the integers of 8 to "
-                       "64 bits (export the model in float32)");
+  return Status::error(
+      "element type " + onnxTypeName(onnxType) +
+      " is not supported; supported are float, double, bool and the integers of 8 to "
+      "64 bits (export the model in float32)");
 }
 
 // ---- reading --------------------------------------------------------------------------------------
@@ -100,7 +102,8 @@ static std::string looksLike(std::string_view b) {
   return "";
 }
 
-static Status parseBinary(std::string_view bytes, const std::string &path, onnx::ModelProto &model) {
+static Status parseBinary(std::string_view bytes, const std::string &path,
+                          onnx::ModelProto &model) {
   std::string hint = looksLike(bytes);
   if (!hint.empty())
     return Status::error("not an ONNX model: " + hint).at(path);
@@ -114,7 +117,8 @@ static Status parseBinary(std::string_view bytes, const std::string &path, onnx:
                          " bytes, more than protobuf's limit of 2 GiB")
         .at(path);
   if (!model.ParseFromString(small))
-    return Status::error("not an ONNX model: the protobuf does not have ModelProto's fields").at(path);
+    return Status::error("not an ONNX model: the protobuf does not have ModelProto's fields")
+        .at(path);
   return {};
 }
 
@@ -212,9 +216,9 @@ Status OnnxFile::locateExternal(const onnx::TensorProto &t, TensorHandle &h) {
     return Status::error("tensor " + t.name() + ": its data field does not fit its element type");
   int64_t want = h.bytes();
   if (length >= 0 && length != want)
-    return Status::error("tensor " + t.name() + ": " + std::string(text(h.dtype)) + dimsText(h.dims) +
-                         " needs " + std::to_string(want) + " bytes, the model gives " +
-                         std::to_string(length));
+    return Status::error("tensor " + t.name() + ": " + std::string(text(h.dtype)) +
+                         dimsText(h.dims) + " needs " + std::to_string(want) +
+                         " bytes, the model gives " + std::to_string(length));
   if (want == 0)
     return {};
   int64_t size = static_cast<int64_t>(self->bytes().size());
@@ -295,9 +299,9 @@ StatusOr<TensorHandle> OnnxFile::locate(const onnx::TensorProto &t) {
   h.source.kind = Source::Kind::Hex;
   h.source.bytes = t.raw_data().empty() ? typedBytes(t, h.dtype) : t.raw_data();
   if (static_cast<int64_t>(h.source.bytes.size()) != h.bytes())
-    return Status::error("tensor " + t.name() + ": " + std::string(text(h.dtype)) + dimsText(h.dims) +
-                         " needs " + std::to_string(h.bytes()) + " bytes, the model gives " +
-                         std::to_string(h.source.bytes.size()));
+    return Status::error("tensor " + t.name() + ": " + std::string(text(h.dtype)) +
+                         dimsText(h.dims) + " needs " + std::to_string(h.bytes()) +
+                         " bytes, the model gives " + std::to_string(h.source.bytes.size()));
   return h;
 }
 

@@ -18,7 +18,8 @@ Status Importer::checkModel() {
     return Status::error("the model has no graph");
   if (m.graph().output_size() == 0)
     return Status::error("the graph has no outputs");
-  report.producer = m.producer_name() + (m.producer_version().empty() ? "" : " " + m.producer_version());
+  report.producer =
+      m.producer_name() + (m.producer_version().empty() ? "" : " " + m.producer_version());
   for (const auto &o : m.opset_import())
     if (o.domain().empty() || o.domain() == "ai.onnx")
       report.opset = o.version();
@@ -34,8 +35,7 @@ Status Importer::checkModel() {
 }
 
 static bool isExpandable(const OnnxNode &n) {
-  const onnx::OpSchema *s =
-      onnx::OpSchemaRegistry::Schema(n.op(), static_cast<int>(n.opset), "");
+  const onnx::OpSchema *s = onnx::OpSchemaRegistry::Schema(n.op(), static_cast<int>(n.opset), "");
   return s && (s->HasFunction() || s->HasContextDependentFunction());
 }
 
@@ -79,8 +79,9 @@ Status Importer::checkOperators() {
                            (missing.size() == 1 ? " is" : "s are") +
                            " not supported; docs/onnx-ops.md lists those that are");
   for (auto &[name, m] : missing)
-    s = std::move(s).note(name + ": " + std::to_string(m.count) + " node" + (m.count == 1 ? "" : "s") +
-                          ", first " + m.first + (m.hint.empty() ? "" : "; " + m.hint));
+    s = std::move(s).note(name + ": " + std::to_string(m.count) + " node" +
+                          (m.count == 1 ? "" : "s") + ", first " + m.first +
+                          (m.hint.empty() ? "" : "; " + m.hint));
   return s;
 }
 
@@ -95,9 +96,9 @@ void Importer::findMaskNodes() {
   for (const OnnxNode &n : nodes)
     if ((n.op() == "Softmax" || n.op() == "LogSoftmax") && n.proto->input_size())
       work.push_back(n.proto->input(0));
-  static const std::set<std::string> through = {"Add",     "Where",     "Expand", "Cast",  "CastLike",
-                                                "Reshape", "Unsqueeze", "Squeeze", "Slice", "Transpose",
-                                                "Identity", "Trilu",    "Concat", "Sub"};
+  static const std::set<std::string> through = {
+      "Add",     "Where", "Expand",    "Cast",     "CastLike", "Reshape", "Unsqueeze",
+      "Squeeze", "Slice", "Transpose", "Identity", "Trilu",    "Concat",  "Sub"};
   while (!work.empty()) {
     std::string name = std::move(work.back());
     work.pop_back();
@@ -124,7 +125,8 @@ Status Importer::setOutputs(Builder &b) {
     if (!v) {
       TRY_ASSIGN(v, emitKnown(val.known, name, b));
     }
-    bool taken = std::find(program->returns.begin(), program->returns.end(), v) != program->returns.end();
+    bool taken =
+        std::find(program->returns.begin(), program->returns.end(), v) != program->returns.end();
     if (v->kind != ValueKind::Result || taken) {
       TRY_ASSIGN(Op * copy, create(b, OpKind::Copy, {v}, {name}));
       v = copy->result();
@@ -207,11 +209,12 @@ void Importer::fillReport() {
     anonymous |= t.kind.empty() && (t.isParam || t.tiedTo >= 0);
   }
   if (folded || (labelled && anonymous))
-    report.warnings.push_back(
-        "the model was exported with optimisation: parameters may be folded, merged or missing (biases "
-        "that were zero); export without it (docs/exporting.md)");
+    report.warnings.push_back("the model was exported with optimisation: parameters may be folded, "
+                              "merged or missing (biases "
+                              "that were zero); export without it (docs/exporting.md)");
   if (report.params == 0)
-    report.warnings.push_back("no trainable parameters were found; name them with --trainable REGEX");
+    report.warnings.push_back(
+        "no trainable parameters were found; name them with --trainable REGEX");
 }
 
 StatusOr<std::unique_ptr<Module>> Importer::run() {

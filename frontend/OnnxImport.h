@@ -45,11 +45,11 @@ struct ImportReport {
   int64_t frozen = 0, frozenElems = 0;
   int64_t constants = 0, constantElems = 0; // data that is not a parameter
   int64_t leading = 0; // leading dimension that all data inputs share, as bound; 0: none
-  std::vector<std::string> symbolicDims;      // names of the model's symbolic dimensions, in order
-  std::vector<std::string> ties;              // "a = transposed b", ...
-  std::vector<std::string> unused;            // initializers that no output depends on
-  std::vector<std::string> losses;            // outputs computed by a loss operator
-  std::vector<std::string> warnings;          // one line each
+  std::vector<std::string> symbolicDims; // names of the model's symbolic dimensions, in order
+  std::vector<std::string> ties;         // "a = transposed b", ...
+  std::vector<std::string> unused;       // initializers that no output depends on
+  std::vector<std::string> losses;       // outputs computed by a loss operator
+  std::vector<std::string> warnings;     // one line each
   std::vector<std::pair<std::string, int64_t>> operators; // ONNX operators with counts, by name
 };
 

@@ -19,9 +19,9 @@ enum class TensorRole : uint8_t { None, Table, Matrix, Vector };
 struct OnnxTensor {
   TensorHandle handle;
   TensorRole role = TensorRole::None;
-  std::string kind;      // exporter's label: "PARAMETER", "BUFFER", "CONSTANT_TENSOR", or empty
+  std::string kind; // exporter's label: "PARAMETER", "BUFFER", "CONSTANT_TENSOR", or empty
   bool isParam = false;
-  int tiedTo = -1;           // another tensor that this one is a copy of (H6)
+  int tiedTo = -1; // another tensor that this one is a copy of (H6)
   bool tiedTransposed = false;
   std::string module;
   Symbol *symbol = nullptr; // made before conversion for parameters, on demand for constants
@@ -46,14 +46,15 @@ public:
   std::unique_ptr<Module> module;
   Program *program = nullptr;
 
-  std::vector<OnnxNode> nodes;              // flattened, in order, only those that outputs depend on
-  std::deque<onnx::NodeProto> nodeStore;    // nodes that inlining made
+  std::vector<OnnxNode> nodes;           // flattened, in order, only those that outputs depend on
+  std::deque<onnx::NodeProto> nodeStore; // nodes that inlining made
   std::unordered_map<std::string, OnnxVal> values;
-  std::vector<OnnxTensor> tensors;          // initializers and tensors of Constant nodes, in file order
+  std::vector<OnnxTensor> tensors; // initializers and tensors of Constant nodes, in file order
   std::unordered_map<std::string, size_t> tensorIndex;
   /// (node index, input index) -> tensor that stands there instead of the named one (H1).
   std::map<std::pair<size_t, size_t>, size_t> separatedUse;
-  std::set<size_t> maskNodes; // nodes that shape the input of a Softmax: -inf becomes finite there (H7)
+  std::set<size_t>
+      maskNodes; // nodes that shape the input of a Softmax: -inf becomes finite there (H7)
 
   StatusOr<std::unique_ptr<Module>> run();
 

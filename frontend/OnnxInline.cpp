@@ -18,7 +18,7 @@ static std::string renamed(OnnxNames &names, const std::string &name, const std:
 }
 
 void rewriteNode(onnx::NodeProto &n, OnnxNames &names, const OnnxAttrs &attrs,
-               const std::string &prefix) {
+                 const std::string &prefix) {
   for (int i = 0; i < n.input_size(); ++i)
     n.set_input(i, renamed(names, n.input(i), prefix));
   for (int i = 0; i < n.output_size(); ++i)
@@ -43,7 +43,7 @@ void rewriteNode(onnx::NodeProto &n, OnnxNames &names, const OnnxAttrs &attrs,
 }
 
 static void rewriteGraph(onnx::GraphProto &g, OnnxNames names, const OnnxAttrs &attrs,
-                       const std::string &prefix) {
+                         const std::string &prefix) {
   for (int i = 0; i < g.initializer_size(); ++i)
     g.mutable_initializer(i)->set_name(renamed(names, g.initializer(i).name(), prefix));
   for (int i = 0; i < g.input_size(); ++i)
@@ -81,7 +81,8 @@ private:
     return domainOf(domain) + "\n" + name + "\n" + overload;
   }
 
-  Status node(const onnx::NodeProto &n, const std::string &module, const Opsets &opsets, int depth) {
+  Status node(const onnx::NodeProto &n, const std::string &module, const Opsets &opsets,
+              int depth) {
     auto f = functions.find(key(n.domain(), n.op_type(), n.overload()));
     std::string own = modulePath(n);
     if (own.empty())

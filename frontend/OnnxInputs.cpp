@@ -90,7 +90,8 @@ private:
     std::string n = nearest(name, all), list;
     for (const std::string &s : all)
       list += (list.empty() ? "" : ", ") + s;
-    return n.empty() ? "; there are: " + (list.empty() ? "none" : list) : "; did you mean " + n + "?";
+    return n.empty() ? "; there are: " + (list.empty() ? "none" : list)
+                     : "; did you mean " + n + "?";
   }
 
   Status checkNames() const {
@@ -114,7 +115,8 @@ private:
                                 ": the model's inputs have no dimension of that name" +
                                 suggest(name, symbols)));
       else if (v < 0)
-        all.merge(Status::error("--dim " + name + "=" + std::to_string(v) + ": expected 0 or more"));
+        all.merge(
+            Status::error("--dim " + name + "=" + std::to_string(v) + ": expected 0 or more"));
     }
     return all;
   }
@@ -123,7 +125,8 @@ private:
   Status bind(Input &in, size_t i, int64_t v, const std::string &by) {
     if (in.dims[i] >= 0 && in.dims[i] != v)
       return Status::error("input " + in.info->name() + ": " + dimText(in, i) + " is " +
-                           std::to_string(in.dims[i]) + ", " + by + " asks for " + std::to_string(v));
+                           std::to_string(in.dims[i]) + ", " + by + " asks for " +
+                           std::to_string(v));
     in.dims[i] = v;
     std::string symbol = in.symbols[i];
     if (symbol.empty())
@@ -176,9 +179,10 @@ private:
     if (!first)
       return {};
     if (fixed && first->dims[0] != o.microBatch)
-      return Status::error("input " + first->info->name() + ": the model was exported with a fixed " +
-                           "leading dimension of " + std::to_string(first->dims[0]) +
-                           ", the micro-batch is " + std::to_string(o.microBatch))
+      return Status::error("input " + first->info->name() +
+                           ": the model was exported with a fixed " + "leading dimension of " +
+                           std::to_string(first->dims[0]) + ", the micro-batch is " +
+                           std::to_string(o.microBatch))
           .note("use --micro-batch " + std::to_string(first->dims[0]) +
                 ", or export with a dynamic batch dimension");
     for (Input &in : inputs)

@@ -24,7 +24,7 @@ StatusOr<OnnxVal> Importer::tensorValue(size_t index, Builder &b) {
     TRY_ASSIGN(v, tensorValue(static_cast<size_t>(t.tiedTo), b));
     if (t.tiedTransposed) {
       TRY_ASSIGN(Op * op, create(b, OpKind::Transpose, {v.value}, {v.value->name + ".t"},
-                                      {{"perm", std::vector<int64_t>{1, 0}}}));
+                                 {{"perm", std::vector<int64_t>{1, 0}}}));
       v = OnnxVal(op->result());
     }
   } else if (t.symbol) {
@@ -62,7 +62,8 @@ StatusOr<OnnxVal> Importer::lookup(const std::string &name, Builder &b) {
   auto t = tensorIndex.find(name);
   if (t != tensorIndex.end())
     return tensorValue(t->second, b);
-  return Status::error("value '" + name + "' is used but not defined before (is the graph sorted?)");
+  return Status::error("value '" + name +
+                       "' is used but not defined before (is the graph sorted?)");
 }
 
 // -inf in what is added to the input of a softmax becomes the lowest finite number: a row that is masked
@@ -105,8 +106,9 @@ Status Importer::bindOutputs(const OnnxNode &n, std::vector<OnnxVal> out) {
 
 Status Importer::convertWith(const OnnxOpInfo &info, Converter &c) {
   if (info.kind == OnnxOpInfo::KnownOnly)
-    return c.error("needs inputs known at plan time; a model input can be fixed with --const NAME=VALUE "
-                   "or --bind NAME=@FILE.pb");
+    return c.error(
+        "needs inputs known at plan time; a model input can be fixed with --const NAME=VALUE "
+        "or --bind NAME=@FILE.pb");
   if (info.convert)
     return info.convert(c);
   TRY(c.wantTensors(1, 3));

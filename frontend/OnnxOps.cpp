@@ -9,11 +9,11 @@ namespace ds {
 
 const std::vector<OnnxOpInfo> &onnxOpTable() {
   static const std::vector<OnnxOpInfo> table = {
-#define ONNX_DIRECT(op, since, core, ev)                                                         \
+#define ONNX_DIRECT(op, since, core, ev)                                                           \
   {#op, since, OpKind::core, nullptr, eval##ev, OnnxOpInfo::Direct, ""},
-#define ONNX_CUSTOM(op, since, cv, ev, note)                                                \
+#define ONNX_CUSTOM(op, since, cv, ev, note)                                                       \
   {#op, since, OpKind::Copy, convert##cv, eval##ev, OnnxOpInfo::Custom, note},
-#define ONNX_KNOWN(op, since, ev, note)                                                          \
+#define ONNX_KNOWN(op, since, ev, note)                                                            \
   {#op, since, OpKind::Copy, nullptr, eval##ev, OnnxOpInfo::KnownOnly, note},
 #define ONNX_REFUSED(op, note) {#op, 1, OpKind::Copy, nullptr, nullptr, OnnxOpInfo::Refused, note},
 #include "frontend/OnnxOps.def"

@@ -19,8 +19,8 @@ bool contains(std::initializer_list<const char *> list, const std::string &s) {
 }
 
 bool movesOnly(const std::string &op) {
-  return contains({"Identity", "Transpose", "Reshape", "Cast", "CastLike", "Unsqueeze", "Squeeze", "Flatten",
-                   "Slice"},
+  return contains({"Identity", "Transpose", "Reshape", "Cast", "CastLike", "Unsqueeze", "Squeeze",
+                   "Flatten", "Slice"},
                   op);
 }
 
@@ -38,11 +38,13 @@ TensorRole roleOf(const std::string &op, size_t slot, const Dims &d) {
   if (op == "Gather")
     return slot == 0 && d.size() >= 2 ? TensorRole::Table : TensorRole::None;
   if (contains({"MatMul", "Gemm", "Einsum"}, op))
-    return d.size() >= 2 ? TensorRole::Matrix : isChannelVector(d) ? TensorRole::Vector : TensorRole::None;
+    return d.size() >= 2        ? TensorRole::Matrix
+           : isChannelVector(d) ? TensorRole::Vector
+                                : TensorRole::None;
   if (contains({"Conv", "ConvTranspose", "RNN", "LSTM", "GRU"}, op))
     return slot == 0 ? TensorRole::None : slot == 1 ? TensorRole::Matrix : TensorRole::Vector;
-  if (contains({"LayerNormalization", "RMSNormalization", "GroupNormalization", "InstanceNormalization",
-                "BatchNormalization", "PRelu"},
+  if (contains({"LayerNormalization", "RMSNormalization", "GroupNormalization",
+                "InstanceNormalization", "BatchNormalization", "PRelu"},
                op))
     return slot == 1 || slot == 2 ? TensorRole::Vector : TensorRole::None;
   if (contains({"Add", "Sub", "Mul"}, op))
@@ -183,7 +185,8 @@ Status Importer::classify() {
       t.isParam = t.kind == "PARAMETER";
     else
       t.isParam = h.elems() > 1 && t.role != TensorRole::None &&
-                  (!labelled || t.role == TensorRole::Matrix || t.role == TensorRole::Table || !isAnonymous(h.name));
+                  (!labelled || t.role == TensorRole::Matrix || t.role == TensorRole::Table ||
+                   !isAnonymous(h.name));
     // "transformer.h.0.ln_1.weight" names its module better than the first node that reads it.
     size_t dot = h.name.rfind('.');
     if (t.isParam && !isAnonymous(h.name))
@@ -352,7 +355,8 @@ Status Importer::createSymbols() {
     t.symbol->source = h.source;
     t.symbol->exportName = h.name;
     t.symbol->module = t.module;
-    t.symbol->trainable = (options.trainable.empty() || isIn("--trainable", &t)) && !isIn("--freeze", &t);
+    t.symbol->trainable =
+        (options.trainable.empty() || isIn("--trainable", &t)) && !isIn("--freeze", &t);
   }
   return {};
 }

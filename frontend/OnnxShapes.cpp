@@ -25,7 +25,8 @@ Status evalDims(const OnnxNode &n, const Dims &dims) {
 
 StatusOr<int64_t> evalAxis(const OnnxNode &n, int64_t axis, int64_t rank) {
   if (axis < -rank || axis >= rank)
-    return evalError(n, "axis " + std::to_string(axis) + " is outside rank " + std::to_string(rank));
+    return evalError(n,
+                     "axis " + std::to_string(axis) + " is outside rank " + std::to_string(rank));
   return axis < 0 ? axis + rank : axis;
 }
 
@@ -160,7 +161,8 @@ StatusOr<std::vector<int64_t>> splitSizes(const OnnxNode &n, int64_t extent, int
         return evalError(n, "split " + dimsText(*split) + " is negative or too large");
     if (sum != extent || static_cast<int64_t>(split->size()) < outputs)
       return evalError(n, "split " + dimsText(*split) + " does not divide extent " +
-                              std::to_string(extent) + " into " + std::to_string(outputs) + " outputs");
+                              std::to_string(extent) + " into " + std::to_string(outputs) +
+                              " outputs");
     return *split;
   }
   int64_t parts = n.i("num_outputs", outputs);

@@ -25,7 +25,7 @@ Msg child(Msg m, uint64_t field) {
   case Msg::Node:
     return field == 5 ? Msg::Attribute : Msg::Opaque;
   case Msg::Attribute:
-    return field == 5 || field == 10  ? Msg::Tensor
+    return field == 5 || field == 10   ? Msg::Tensor
            : field == 6 || field == 11 ? Msg::Graph
                                        : Msg::Opaque;
   default:
@@ -62,7 +62,8 @@ public:
         continue;
       }
       std::string body;
-      if (!message(bodyBegin, at, inner, depth + 1, kind == Msg::Attribute ? kMinAttribute : 0, body))
+      if (!message(bodyBegin, at, inner, depth + 1, kind == Msg::Attribute ? kMinAttribute : 0,
+                   body))
         return false;
       putBytes(out, tag, body);
     }
