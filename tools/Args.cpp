@@ -6,6 +6,7 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace cl = llvm::cl;
 
@@ -26,8 +27,54 @@ Args::Args(int argc, char **argv) : words(argv, argv + argc) {
     pointers.push_back(w.c_str());
 }
 
-void parseFlags(const Args &args, const char *overview,
-                llvm::ArrayRef<const cl::OptionCategory *> groups) {
+// What later work brings is refused by name, not as an unknown flag.
+static constexpr struct {
+  const char *flag, *what;
+} kPostponed[] = {
+    {"forward", "running a model forward"},
+    {"vjp", "gradients alone"},
+    {"checkpoint-dir", "checkpoints"},
+    {"save-interval", "checkpoints"},
+    {"resume", "checkpoints"},
+    {"eval-data", "evaluation"},
+    {"eval-interval", "evaluation"},
+    {"hostfile", "ranks on several hosts"},
+    {"include", "ranks on several hosts"},
+    {"exclude", "ranks on several hosts"},
+    {"master-port", "ranks on several hosts"},
+    {"host-memory", "offload"},
+    {"target", "target descriptions"},
+    {"params", "planning without a model"},
+};
+
+static Status refusePostponed(const Args &args) {
+  Status s;
+  for (int i = 1; i < args.argc(); ++i) {
+    llvm::StringRef word = args.argv()[i];
+    if (word == "--")
+      break;
+    if (!word.consume_front("-"))
+      continue;
+    word.consume_front("-");
+    word = word.split('=').first;
+    for (auto [flag, what] : kPostponed)
+      if (word == flag)
+        s.merge(Status::error("--" + word.str() + " is not supported yet: " + what +
+                              " will come later"));
+  }
+  for (const char *variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
+    const char *size = std::getenv(variable);
+    if (size && std::atoi(size) > 1)
+      s.merge(Status::error("ranks as MPI processes are not supported yet, and " +
+                            std::string(variable) + " is " + size)
+                  .note("ranks are threads: start it once, without mpirun, and give --world-size"));
+  }
+  return s;
+}
+
+Status parseFlags(const Args &args, const char *overview,
+                  llvm::ArrayRef<const cl::OptionCategory *> groups) {
+  TRY(refusePostponed(args));
   cl::HideUnrelatedOptions(groups);
   llvm::StringMap<cl::Option *> &all = cl::getRegisteredOptions();
   all.erase("help-list"); // with groups, --help would show it again
@@ -37,6 +84,7 @@ void parseFlags(const Args &args, const char *overview,
     o->setDescription("Show this text");
   cl::SetVersionPrinter([](llvm::raw_ostream &out) { out << DS_BUILD << "\n"; });
   cl::ParseCommandLineOptions(args.argc(), args.argv(), overview);
+  return {};
 }
 
 } // namespace ds

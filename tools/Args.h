@@ -3,6 +3,8 @@
 // Command lines: hyphen and underscore spellings of a flag are one flag, and --help shows our flags only.
 #pragma once
 
+#include "ir/Status.h"
+
 #include "llvm/Support/CommandLine.h"
 
 #include <string>
@@ -23,8 +25,8 @@ private:
 };
 
 /// Parses the command line. --help prints these groups and nothing of LLVM's own. Exits on unknown flags, --help
-/// and --version.
-void parseFlags(const Args &args, const char *overview,
-                llvm::ArrayRef<const llvm::cl::OptionCategory *> groups);
+/// and --version; returns an error for flags, and for ways of being started, that later work brings.
+Status parseFlags(const Args &args, const char *overview,
+                  llvm::ArrayRef<const llvm::cl::OptionCategory *> groups);
 
 } // namespace ds

@@ -166,9 +166,11 @@ int main(int argc, char **argv) {
   exitOnFatalErrors("dsexec");
   Args args(argc, argv);
   cl::extrahelp help(kExamples);
-  parseFlags(args, "Trains an ONNX model under ZeRO\n",
-             {&running, &output, &testing, &planCategory(), &passCategory(), &importCategory()});
-  Status s = run();
+  Status s = parseFlags(
+      args, "Trains an ONNX model under ZeRO\n",
+      {&running, &output, &testing, &planCategory(), &passCategory(), &importCategory()});
+  if (s.ok())
+    s = run();
   if (s.ok())
     return 0;
   llvm::errs() << diagnostics(s, "dsexec");

@@ -73,9 +73,10 @@ static Status run() {
 int main(int argc, char **argv) {
   exitOnFatalErrors("dsplan");
   Args args(argc, argv);
-  parseFlags(args, "Plans the training of an ONNX model under ZeRO\n",
-             {&outputCategory, &planCategory(), &passCategory(), &importCategory()});
-  Status s = run();
+  Status s = parseFlags(args, "Plans the training of an ONNX model under ZeRO\n",
+                        {&outputCategory, &planCategory(), &passCategory(), &importCategory()});
+  if (s.ok())
+    s = run();
   if (!s.ok())
     llvm::errs() << diagnostics(s, "dsplan");
   return static_cast<int>(s.code());
