@@ -29,12 +29,17 @@ StatusOr<std::vector<DataInput>> dataInputs(const Schedule &s) {
     d.bound = in.meta.bound;
     d.hasIgnore = in.meta.hasIgnore;
     d.ignore = in.meta.ignoreIndex;
-    for (const InputInfo &count : s.inputs)
-      if (count.meta.role == InputMeta::Role::Count && count.meta.countOf == in.name &&
-          count.meta.hasIgnore) {
+    d.skip = in.meta.skip;
+    for (const InputInfo &count : s.inputs) {
+      if (count.meta.role != InputMeta::Role::Count || count.meta.countOf != in.name)
+        continue;
+      d.counted = true;
+      d.skip = std::max(d.skip, count.meta.skip);
+      if (d.label && count.meta.hasIgnore) {
         d.hasIgnore = true;
         d.ignore = count.meta.ignoreIndex;
       }
+    }
     out.push_back(std::move(d));
   }
   return out;

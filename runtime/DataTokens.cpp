@@ -92,6 +92,18 @@ Status checkInputs(const std::vector<DataInput> &inputs) {
                                      "inputs and {} labels",
                                      data, labels))
         .note("bind the other inputs to constants with --const NAME=VALUE");
+  // Exactly one shift by one between inputs and labels.
+  for (const DataInput &in : inputs) {
+    if (in.label && in.skip > 0)
+      return Status::error(fmt::format("labels are shifted twice: tokens come with {} shifted by one, and the "
+                                       "plan shifts it again",
+                                       in.name))
+          .note("leave shift=1 out of --loss; for a model that shifts its labels itself, give them unshifted "
+                "with npy:DIR");
+    if (!in.label && in.counted && in.skip == 0)
+      return Status::error(fmt::format("labels are not shifted: {} is compared with itself", in.name))
+          .note("add shift=1 to --loss, or compare with another input, labels=labels");
+  }
   return {};
 }
 

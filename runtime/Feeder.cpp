@@ -38,6 +38,7 @@ StatusOr<std::unique_ptr<Feeder>> Feeder::create(const Schedule &s,
     }
     f->inputs.push_back(std::move(in));
   }
+  f->targets.resize(f->dataIndex.size());
   f->slotSize = f->micros * f->microBytes;
   for (Input &in : f->inputs) {
     if (in.meta.role != InputMeta::Role::Count)
@@ -108,16 +109,15 @@ Status Feeder::readWindow(int64_t update, int rank, std::byte *slot) {
       shuffled.emplace(static_cast<uint64_t>(source->samples()), options.seed,
                        static_cast<uint64_t>(update / perEpoch));
   }
-  std::vector<void *> to(dataIndex.size());
   for (int64_t m = 0; m < micros; ++m)
     for (int64_t r = 0; r < rows; ++r) {
-      for (size_t i = 0; i < to.size(); ++i)
-        to[i] = slot + m * microBytes + inputs[static_cast<size_t>(dataIndex[i])].at +
+      for (size_t i = 0; i < targets.size(); ++i)
+        targets[i] = slot + m * microBytes + inputs[static_cast<size_t>(dataIndex[i])].at +
                 r * rowBytes[i];
       int64_t sample = first + (m * world + rank) * rows + r;
       if (shuffled)
         sample = static_cast<int64_t>((*shuffled)(static_cast<uint64_t>(sample)));
-      TRY(source->read(sample, to.data()));
+      TRY(source->read(sample, targets.data()));
     }
   return {};
 }

@@ -69,6 +69,7 @@ private:
   std::vector<Input> inputs; // as Schedule::inputs
   std::vector<int> dataIndex; // of data and label inputs, in DataInput order
   std::vector<int64_t> rowBytes;
+  std::vector<void *> targets; // of the row being read, in DataInput order
   std::unique_ptr<RankRing[]> rings;
   Arena memory;
   int64_t world = 1, rows = 1, micros = 1;

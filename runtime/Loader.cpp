@@ -296,10 +296,10 @@ private:
   const DsKernel *find(const char *op, DType first) {
     for (size_t i = 0; i < device.kernels.size(); ++i)
       if (const DsKernel *k = device.kernels[i].find(op, first)) {
-        std::string note = fmt::format("device {}: {} on {} comes from {}", device.name, op,
-                                       text(first), device.kernels[i].name);
-        if (i > 0 && std::find(out.notes.begin(), out.notes.end(), note) == out.notes.end())
-          out.notes.push_back(std::move(note));
+        std::string what = fmt::format("{} on {}", op, text(first));
+        std::vector<std::string> &list = out.borrowed[device.kernels[i].name];
+        if (i > 0 && std::find(list.begin(), list.end(), what) == list.end())
+          list.push_back(std::move(what));
         return k;
       }
     return nullptr;

@@ -10,6 +10,7 @@
 #include "runtime/Device.h"
 
 #include <deque>
+#include <map>
 #include <memory>
 
 namespace ds {
@@ -65,7 +66,8 @@ public:
   std::vector<LoadedProgram> programs; // as Schedule::programs
   std::vector<CommOp> commOps;         // moved into Comm::bind
   std::vector<std::string> valueNames; // of all programs' returns, each once
-  std::vector<std::string> notes;      // kernels taken from another device than the first
+  // Kernels that the device lacks, as "op on type", by the device they are taken from.
+  std::map<std::string, std::vector<std::string>> borrowed;
 
   /// Start of a persistent buffer.
   std::byte *persistent(int buffer) const;

@@ -46,17 +46,18 @@ static std::string jsonLine(const UpdateResult &u, int64_t samples, int64_t toke
   auto number = [&](const char *key, double v) {
     s += fmt::format(", \"{}\": {}", key, jsonNumber(v));
   };
+  auto millis = [&](const char *key, double v) { s += fmt::format(", \"{}\": {:.3f}", key, v); };
   number("loss", u.loss);
   number("lr", u.lr);
   number("grad_norm", u.gradNorm);
   number("clip_factor", u.clipFactor);
   s += fmt::format(", \"skipped\": {}, \"samples\": {}, \"tokens\": {}",
                    u.skipped ? "true" : "false", samples, tokens);
-  number("step_ms", u.stepMs);
-  number("compute_ms", u.computeMs);
-  number("comm_ms", u.commMs);
-  number("exposed_comm_ms", u.exposedCommMs);
-  number("data_wait_ms", u.dataWaitMs);
+  millis("step_ms", u.stepMs);
+  millis("compute_ms", u.computeMs);
+  millis("comm_ms", u.commMs);
+  millis("exposed_comm_ms", u.exposedCommMs);
+  millis("data_wait_ms", u.dataWaitMs);
   return s + fmt::format(", \"device_peak_bytes\": {}, \"host_peak_bytes\": {}}}\n", arena,
                          peakResidentBytes());
 }

@@ -10,7 +10,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <thread>
 
 namespace ds {
@@ -188,7 +188,10 @@ Status Trainer::Impl::prepare() {
 }
 
 void Trainer::Impl::describe() {
-  notes.insert(notes.end(), ranks[0]->notes.begin(), ranks[0]->notes.end());
+  for (const auto &[from, list] : ranks[0]->borrowed)
+    if (!list.empty())
+      notes.push_back(
+          fmt::format("device {} takes from {}: {}", device.name, from, fmt::join(list, ", ")));
   const std::vector<std::string> &names = ranks[0]->valueNames;
   for (size_t v = 0; v < std::size(kValueNames); ++v) {
     auto at = std::find(names.begin(), names.end(), kValueNames[v]);

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The local engine: exact results in rank order, in place too, and no rank that waits forever.
+#include "runtime/Comm.h"
+#include "runtime/CommSum.h"
+
+#include <chrono>
+#include <gtest/gtest.h>
+#include <thread>
+
+using namespace ds;
+
+namespace {
+
+template <typename F> void onRanks(int world, F f) {
+  std::vector<std::thread> threads;
+  for (int r = 0; r < world; ++r)
+    threads.emplace_back(f, r);
+  for (std::thread &t : threads)
+    t.join();
+}
+
+// Values whose sum depends on the order: rank order is visible in the bits.
+float value(int rank, int64_t i) {
+  return (rank % 2 ? -1.0f : 1.0f) * (1.0f + static_cast<float>(i % 97) * 0.37f) *
+         (rank == 0 ? 1e6f : 1.1f);
+}
+float sum(int world, int64_t i) {
+  float s = value(0, i);
+  for (int r = 1; r < world; ++r)
+    s += value(r, i);
+  return s;
+}
+
+void checkCollectives(int world, bool inPlace) {
+  constexpr int64_t kSlice = 3 * 1024 + 128;
+  int64_t n = kSlice * world;
+  Abort abort;
+  auto comms = makeLocalComms(world, abort, {});
+  onRanks(world, [&](int r) {
+    Comm &c = *comms[static_cast<size_t>(r)];
+    std::vector<float> partial(static_cast<size_t>(n)), full(static_cast<size_t>(n));
+    std::vector<float> slice(kSlice);
+    std::vector<int64_t> bins = {r + 1, -5}, total(2);
+    for (int64_t i = 0; i < n; ++i)
+      partial[static_cast<size_t>(i)] = value(r, i);
+    float *mine = inPlace ? partial.data() + r * kSlice : slice.data();
+    float *whole = inPlace ? partial.data() : full.data();
+    int64_t *reduced = inPlace ? bins.data() : total.data();
+    Status s = c.bind({{InstrKind::ReduceScatter, "a", "l0", DType::F32, n, partial.data(), mine},
+                       {InstrKind::AllGather, "b", "l0", DType::F32, n, mine, whole},
+                       {InstrKind::AllReduce, "c", "bins", DType::I64, 2, bins.data(), reduced}});
+    ASSERT_TRUE(s.ok()) << s.str();
+    for (size_t i = 0; i < 3; ++i)
+      ASSERT_TRUE(c.run(i));
+    for (int64_t i = 0; i < n; ++i)
+      ASSERT_EQ(whole[i], sum(world, i)) << "rank " << r << " element " << i;
+    EXPECT_EQ(reduced[0], world * (world + 1) / 2);
+    EXPECT_EQ(reduced[1], -5 * world);
+    auto traffic = c.traffic();
+    ASSERT_EQ(traffic.size(), 3u);
+    for (const CommTraffic &t : traffic)
+      EXPECT_EQ(t.elems, t.bucket == "l0" ? kSlice * (world - 1) : 2 * (world - 1));
+  });
+}
+
+TEST(RuntimeComm, SumsInRankOrder) {
+  for (int world : {1, 2, 3, 4, 8})
+    checkCollectives(world, false);
+}
+
+TEST(RuntimeComm, InPlaceSlicesAreSafe) {
+  for (int world : {1, 2, 3, 4, 8})
+    checkCollectives(world, true);
+}
+
+TEST(RuntimeComm, DifferentSequencesAreFound) {
+  Abort abort;
+  auto comms = makeLocalComms(2, abort, {});
+  float x[2] = {};
+  std::string errors[2];
+  onRanks(2, [&](int r) {
+    CommOp op{InstrKind::AllReduce, "a", "a", DType::F32, r + 1, x, x};
+    Status s = comms[static_cast<size_t>(r)]->bind({op});
+    errors[r] = s.str();
+  });
+  EXPECT_EQ(errors[0], "");
+  EXPECT_NE(errors[1].find("sequence of collectives differs from rank 0's"), std::string::npos);
+}
+
+TEST(RuntimeComm, AnAbortEndsEveryWait) {
+  Abort abort;
+  auto comms = makeLocalComms(3, abort, {});
+  float x[3] = {};
+  auto begin = std::chrono::steady_clock::now();
+  onRanks(3, [&](int r) {
+    CommOp op{InstrKind::AllReduce, "a", "a", DType::F32, 3, x, x};
+    ASSERT_TRUE(comms[static_cast<size_t>(r)]->bind({op}).ok());
+    if (r == 1) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      abort.raise(Status::error("stop"));
+    } else {
+      EXPECT_FALSE(comms[static_cast<size_t>(r)]->run(0));
+    }
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
+}
+
+TEST(RuntimeComm, EveryRankLearnsThatOneIsNotOk) {
+  Abort abort;
+  auto comms = makeLocalComms(3, abort, {});
+  onRanks(3, [&](int r) {
+    Comm &c = *comms[static_cast<size_t>(r)];
+    EXPECT_TRUE(c.meet(true));
+    EXPECT_FALSE(c.meet(r != 2));
+    EXPECT_TRUE(c.meet(true));
+  });
+}
+
+TEST(RuntimeComm, SixteenBitSumsAreRefusedByName) {
+  EXPECT_FALSE(canSum(DType::BF16));
+  Abort abort;
+  auto comms = makeLocalComms(1, abort, {});
+  uint16_t x = 0;
+  Status s = comms[0]->bind({{InstrKind::AllReduce, "u: g", "g", DType::BF16, 1, &x, &x}});
+  EXPECT_EQ(s.str(), "error: u: g: sums of bf16 are not supported, expected f32, f64 or i64\n");
+}
+
+} // namespace
