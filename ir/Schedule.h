@@ -86,6 +86,8 @@ struct Instr {
   Attrs attrs;
   int work = -1;                // Work or Staging buffer, or -1
   std::vector<int> waits;       // instruction indices on other streams; printed as sorted labels
+  int throttle = -1;            // planner only: an instruction to wait for although no bytes conflict, so that
+                                // what it reads can be freed; becomes one of waits
   int origin = -1;              // index into Schedule::origins
   int64_t elems = 0;            // collectives: elements of the full vector (traffic accounting)
   int line = 0;

@@ -134,7 +134,9 @@ void Window::instr(int number, const SchedProgram &p, const Instr &i) {
       continue;
     bool reads = std::any_of(list.begin(), list.end(),
                              [&](const Access &r) { return !r.write && overlap(r, a); });
-    if (reads)
+    if (reads && i.kind == InstrKind::Launch && i.op == OpKind::Pack)
+      accums[a.buffer].stored.add(a.begin, a.end); // completes what its operands stored in place
+    else if (reads)
       ++added[a.buffer];
     else
       store(number, p, i, a);

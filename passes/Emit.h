@@ -8,6 +8,7 @@
 #include "passes/Passes.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/SmallPtrSet.h"
 
 #include <array>
 
@@ -25,16 +26,20 @@ struct Place {
 Type localType(const Type &t, const Module &m);
 
 /// assign-aliases: gives every value of a program a place. Views share their operand's; bound and tied results
-/// lie in the storage they update; a gradient that a pack lays into a bucket is computed there;
-/// everything else gets a buffer of its own, appended to p.own.
+/// lie in the storage they update; a gradient that a pack lays into a bucket is computed there; a packed or
+/// reduced gradient that is only stored into an accumulator is computed there; everything else gets a
+/// buffer of its own, appended to p.own.
 class Storage {
 public:
   Storage(const Module &m, const Schedule &s, SchedProgram &p) : module(m), schedule(s), out(p) {}
 
   Status assign(Program &p);
+  /// True if the op has nothing left to do: its operand already lies where its result belongs.
+  bool isElided(const Op &op) const { return elided.count(&op) != 0; }
   Place of(const Value *v) const { return places.find(v)->second; } // a copy: places grows
 
 private:
+  void placeFirstStores(Program &p);
   void placePackOperands(Program &p);
   Status placeResults(Op &op);
   Place viewOf(Op &op) const;
@@ -44,6 +49,7 @@ private:
   const Schedule &schedule;
   SchedProgram &out;
   llvm::DenseMap<const Value *, Place> places;
+  llvm::SmallPtrSet<const Op *, 16> elided;
 };
 
 /// Sets Instr::waits from the bytes that instructions touch: an instruction waits for the last conflicting one

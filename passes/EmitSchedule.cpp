@@ -104,10 +104,14 @@ private:
     TRY(storage.assign(p));
     uniqueNames();
     viewIndex.clear();
+    emitted.clear();
+    throttle = -1;
     for (Value *in : p.inputs)
       feed(*in, storage);
     for (Op &op : p.ops)
-      if (!op.info().isView())
+      if (storage.isElided(op))
+        elide(op);
+      else if (!op.info().isView())
         instruction(op, storage);
     for (Value *r : p.returns) {
       prog.returns.push_back(ref(storage.of(r), r->name));
@@ -167,6 +171,14 @@ private:
     prog.instrs.push_back(std::move(i));
   }
 
+  // The op would have waited for its operand; the next launch does so in its place, or every bucket's gradients
+  // would live to the program's end.
+  void elide(Op &op) {
+    auto made = emitted.find(op.operands[0]->def);
+    if (made != emitted.end() && prog.instrs[made->second].stream != Stream::Compute)
+      throttle = made->second;
+  }
+
   void instruction(Op &op, const Storage &storage) {
     Instr i;
     i.op = op.kind;
@@ -188,6 +200,11 @@ private:
     collective(op, i);
     i.stream = streamOf(i.kind);
     workspace(op, i);
+    if (i.stream == Stream::Compute) {
+      i.throttle = throttle;
+      throttle = -1;
+    }
+    emitted[&op] = static_cast<int>(prog.instrs.size());
     prog.instrs.push_back(std::move(i));
   }
 
@@ -237,6 +254,8 @@ private:
   std::map<std::tuple<std::string, std::string, std::string>, int> origins;
   std::map<std::tuple<int, int64_t, bool, std::string>, int> viewIndex;
   std::set<std::string> names, labels;
+  llvm::DenseMap<const Op *, int> emitted; // index of the op's instruction
+  int throttle = -1;                       // what the next launch waits for on top
 };
 
 } // namespace

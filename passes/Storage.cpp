@@ -31,13 +31,35 @@ static Value *throughReshapes(Value *v) {
   return v;
 }
 
+// accumulate %v -> @acc {first}, with no other use of %v and no other access to @acc in this program: %v is made in
+// @acc. A whole gradient buffer less, and a copy.
+void Storage::placeFirstStores(Program &p) {
+  llvm::SmallPtrSet<const Value *, 16> readInProgram;
+  for (Op &op : p.ops)
+    readInProgram.insert(op.operands.begin(), op.operands.end());
+  for (Op &op : p.ops) {
+    if (op.kind != OpKind::Accumulate || op.operands.size() != 1 || op.bound.empty())
+      continue;
+    Value *v = op.operands[0];
+    Symbol *acc = op.bound[0];
+    bool made = v->def && (v->def->kind == OpKind::Pack || v->def->kind == OpKind::ReduceScatter);
+    if (!made || v->users.size() != 1 || readInProgram.count(acc))
+      continue;
+    if (v->type.dtype != acc->type.dtype || v->type.dims != acc->type.dims)
+      continue;
+    places[v] = of(acc);
+    elided.insert(&op);
+  }
+}
+
 // A gradient can be computed in its bucket if it is a launch's own fresh result and only one pack takes it.
 void Storage::placePackOperands(Program &p) {
   for (Op &op : p.ops) {
     if (op.kind != OpKind::Pack)
       continue;
-    Place bucket = newTemp(op.result());
-    places[op.result()] = bucket;
+    if (!places.count(op.result()))
+      places[op.result()] = newTemp(op.result());
+    Place bucket = of(op.result());
     std::vector<int64_t> at = op.attrs.list("at");
     for (size_t i = 0; i < op.operands.size(); ++i) {
       Value *root = throughReshapes(op.operands[i]);
@@ -117,6 +139,7 @@ Status Storage::assign(Program &p) {
       places[s] = {i, 0, localType(s->type, module), false};
   for (Value *in : p.inputs)
     places[in] = {schedule.findPersistent(in->name), 0, in->type, false};
+  placeFirstStores(p);
   placePackOperands(p);
   for (Op &op : p.ops)
     TRY(placeResults(op));

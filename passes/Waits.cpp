@@ -79,6 +79,10 @@ std::vector<Clock> computeWaits(const Schedule &s, SchedProgram &p, bool overlap
           if (a.write)
             need[t] = std::max(need[t], cells[c].read[t]);
         }
+    if (instr.throttle >= 0) {
+      int t = static_cast<int>(p.instrs[instr.throttle].stream);
+      need[t] = std::max(need[t], instr.throttle);
+    }
     if (!overlap && instr.stream != Stream::Feed) {
       int other = instr.stream == Stream::Comm ? static_cast<int>(Stream::Compute)
                                                : static_cast<int>(Stream::Comm);
