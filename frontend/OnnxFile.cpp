@@ -225,7 +225,7 @@ Status OnnxFile::locateExternal(const onnx::TensorProto &t, TensorHandle &h) {
   if (!own) {
     StatusOr<std::shared_ptr<MappedFile>> file = sideFile(h.source.path);
     if (!file.ok()) {
-      if (allowMissing)
+      if (allowMissing || !reported.insert(h.source.path).second)
         return {};
       return Status::error("tensor " + t.name() + ": data file " +
                            (fs::path(directory) / h.source.path).string() + ": " +
@@ -235,7 +235,7 @@ Status OnnxFile::locateExternal(const onnx::TensorProto &t, TensorHandle &h) {
     size = static_cast<int64_t>((*file)->bytes().size());
   }
   if (offset > size || want > size - offset) {
-    if (!own && allowMissing)
+    if (!own && (allowMissing || !reported.insert(h.source.path).second))
       return {};
     return Status::error("tensor " + t.name() + ": needs bytes " + std::to_string(offset) + " to " +
                          std::to_string(offset + want) + " of " + h.source.path + ", which has " +

@@ -11,6 +11,7 @@
 #include "onnx/onnx_pb.h"
 
 #include <memory>
+#include <set>
 #include <vector>
 
 namespace ds {
@@ -50,7 +51,8 @@ public:
   std::string directory; // base of relative Source paths
   std::string fileName;  // of the model inside directory
 
-  /// Checks type, dimensions and location, not the values.
+  /// Checks type, dimensions and location, not the values. A file that is missing or too short is told once, not for
+  /// each of its tensors.
   StatusOr<TensorHandle> locate(const onnx::TensorProto &t);
   /// The tensor's bytes in the element type of the handle; files are mapped, not copied.
   StatusOr<std::string_view> data(const TensorHandle &t);
@@ -59,6 +61,7 @@ private:
   StatusOr<std::shared_ptr<MappedFile>> sideFile(const std::string &relative);
   Status locateExternal(const onnx::TensorProto &t, TensorHandle &h);
   bool allowMissing = false;
+  std::set<std::string> reported; // files that are missing or too short
   std::shared_ptr<MappedFile> self;
   std::vector<std::pair<std::string, std::shared_ptr<MappedFile>>> files;
 };

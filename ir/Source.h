@@ -32,14 +32,16 @@ struct Source {
 
 /// How the loader fills an input, and what it checks. Text behind the input's type, in this order:
 /// "label" or "count of labels ignore -100 skip 1" (or "count" alone: one per micro-batch); for labels and
-/// data "below 50257"; labels may also have "ignore -100".
+/// data "below 50257"; labels may also have "ignore -100" and "skip 1".
 struct InputMeta {
   enum class Role : uint8_t { Data, Label, Count } role = Role::Data;
   // Count: an f64[] with this rank's number of counted label elements of the whole window.
   std::string countOf;     // input whose elements are counted; empty: one per micro-batch
   bool hasIgnore = false;
   int64_t ignoreIndex = 0; // elements equal to it are not counted, and need not be below bound
-  int64_t skip = 0;        // Count: the first elements of every row (last axis) that are not counted
+  // Count: the first elements of every row (last axis) that are not counted. Label: those that are not compared,
+  // because the plan shifts: element t belongs to position t - skip.
+  int64_t skip = 0;
   int64_t bound = 0;       // Data, Label: integers must lie in [0, bound); 0: unchecked
   bool operator==(const InputMeta &) const = default;
 };

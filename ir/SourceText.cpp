@@ -291,7 +291,7 @@ StatusOr<InputMeta> parseInputMeta(Lexer &lex) {
     TRY_ASSIGN(m.ignoreIndex, lex.integer());
   }
   size_t pos = lex.peek().pos;
-  if (m.role == InputMeta::Role::Count && lex.accept("skip")) {
+  if (m.role != InputMeta::Role::Data && lex.accept("skip")) {
     TRY_ASSIGN(m.skip, lex.integer());
     if (m.skip < 1)
       return lex.error(pos, "a row skips at least 1 element, found " + std::to_string(m.skip));

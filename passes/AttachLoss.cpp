@@ -72,7 +72,8 @@ private:
       if (v->type.dims != type.dims || isFloat(v->type.dtype) != isFloat(type.dtype))
         return Status::error("--loss: input '" + name + "' is " + v->type.str() + ", the loss needs " +
                              type.str());
-      v->input.role = InputMeta::Role::Label;
+      if (v->users.empty()) // else it is data too, such as the token ids themselves
+        v->input.role = InputMeta::Role::Label;
       return v;
     }
     Value *v = module.addInput(program, name, type);
@@ -93,6 +94,36 @@ private:
     }
   }
 
+  static void setLabelMeta(Value &labels, int64_t classes, int64_t ignore, int64_t skip) {
+    InputMeta &m = labels.input;
+    m.bound = classes;
+    if (m.role != InputMeta::Role::Label)
+      return;
+    m.hasIgnore = true;
+    m.ignoreIndex = ignore;
+    m.skip = skip;
+  }
+
+  // The slice that drops the first (or last) element of an axis before v, if there is one; `root` is where v comes from.
+  static const Op *shiftBehind(Value *v, bool first, Value **root = nullptr) {
+    const Op *found = nullptr;
+    for (;; v = v->def->operands[0]) {
+      if (root)
+        *root = v;
+      const Op *op = v->def;
+      if (!op || (op->kind != OpKind::Reshape && op->kind != OpKind::Cast && op->kind != OpKind::Transpose &&
+                  op->kind != OpKind::Slice))
+        return found;
+      if (op->kind != OpKind::Slice)
+        continue;
+      const std::vector<int64_t> &dims = op->operands[0]->type.dims, starts = op->attrs.list("starts"),
+                                 limits = op->attrs.list("limits");
+      for (size_t a = 1; a + (first ? 0 : 1) < dims.size(); ++a) // the last axis of logits are the classes
+        if (first ? starts[a] == 1 && limits[a] == dims[a] : starts[a] == 0 && limits[a] == dims[a] - 1)
+          found = op;
+    }
+  }
+
   // All but the last (of logits) or the first (of labels) positions along the sequence axis.
   Value *shifted(Value *v, int64_t axis, bool first) {
     std::vector<int64_t> starts(v->type.rank(), 0), limits = v->type.dims;
@@ -110,11 +141,13 @@ private:
                            ", expected a float tensor [.., classes]");
     std::vector<int64_t> rows(dims.begin(), dims.end() - 1);
     TRY_ASSIGN(Value * labels, labelsInput(Type(DType::I64, rows)));
-    labels->input.bound = dims.back();
-    labels->input.hasIgnore = true;
-    labels->input.ignoreIndex = config.ignoreIndex;
+    setLabelMeta(*labels, dims.back(), config.ignoreIndex, config.shift);
     addCount(labels);
     if (config.shift) {
+      if (const Op *slice = shiftBehind(logits, /*first=*/false))
+        return Status::error("--loss ce: shift=1, but the graph has dropped the last position of %" + logits->name +
+                             " itself, in %" + slice->result()->name)
+            .note("exactly one shift is needed: leave shift=1 out");
       int64_t axis = static_cast<int64_t>(rows.size()) - 1;
       if (rows[axis] <= config.shift)
         return Status::error("--loss: shift=" + std::to_string(config.shift) + " leaves nothing of " +
@@ -142,12 +175,27 @@ private:
       return Status::error("--loss output: %" + v->name + " is " + v->type.str() +
                            ", expected one float");
     addCount(nullptr);
+    markLabels();
     if (v->type.rank() != 0)
       v = builder.op(OpKind::Reshape, {v}, v->name, {{"dims", std::vector<int64_t>{}}});
     Value *factor = inv;
     if (v->type.dtype != DType::F64)
       factor = builder.op(OpKind::Cast, {inv}, "inv", {{"to", std::string(text(v->type.dtype))}});
     return builder.op(OpKind::Mul, {v, factor}, "loss");
+  }
+
+  // Integer inputs that only the graph's own cross-entropy reads are labels, which it may have shifted.
+  void markLabels() {
+    for (Op &op : program.ops) {
+      if (op.kind != OpKind::CrossEntropy)
+        continue;
+      Value *root = nullptr;
+      const Op *shift = shiftBehind(op.operands[1], /*first=*/true, &root);
+      if (root->kind != ValueKind::Input || root->users.size() != 1)
+        continue;
+      root->input.role = InputMeta::Role::Label;
+      setLabelMeta(*root, op.operands[0]->type.dims.back(), op.attrs.i("ignore_index"), shift ? 1 : 0);
+    }
   }
 
   Module &module;
