@@ -5,7 +5,7 @@
 Weights come from the exported model.onnx, not from a seed. Each run is described by a ds_config.json, which this script
 follows as DeepSpeed does: AdamW and Adam are decoupled unless adam_w_mode is false, the norm is taken before clipping, and
 update k (from 1) runs at scheduler tick max(0, k - 2). Samples are taken in order: update u (from 0) of B rows uses windows
-u*B ... u*B+B-1 modulo their number, window i being tokens i*T ... i*T+T (T inputs, the labels one further).
+u*B ... u*B+B-1 and starts again where an epoch cannot fill one more, window i being tokens i*T ... i*T+T (T inputs, the labels one further).
 Every run is done twice, in fp32 and in f64: the distance between the two is the noise that a comparison must allow.
 Needs the packages of tools/requirements-export.txt.
 """
@@ -59,7 +59,8 @@ def load_model(folder, dtype):
 
 def batch(tokens, seq, update, rows):
     samples = (len(tokens) - 1) // seq
-    windows = [tokens[i * seq:i * seq + seq + 1] for i in ((update * rows + r) % samples for r in range(rows))]
+    first = update % (samples // rows) * rows  # an epoch's last samples that do not fill an update are dropped
+    windows = [tokens[i * seq:i * seq + seq + 1] for i in range(first, first + rows)]
     window = torch.from_numpy(numpy.stack(windows).astype(numpy.int64))
     return window[:, :-1], window[:, 1:]
 
