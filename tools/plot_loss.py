@@ -150,7 +150,8 @@ def draw(ours, theirs, floor, differences, title, subtitle):
     top = max(bottom + 1, math.ceil(math.log10(max(shown))))
     def at(v):
         return LOWER[1] - (LOWER[1] - LOWER[0]) * (math.log10(v) - bottom) / (top - bottom)
-    p.grid(LOWER, [(at(10.0**e), f"1e{e}") for e in range(bottom, top + 1)], "")
+    every = 1 + (top - bottom) // 6
+    p.grid(LOWER, [(at(10.0**e), f"1e{e}") for e in range(top, bottom - 1, -every)], "")
     p.curve(shown, at, "#8a3ffc", 'stroke-width="1.1"')
     p.text(LEFT, LOWER[0] - 14, "Difference between the two losses, relative to PyTorch's", 'fill="#57606a"')
     p.text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 16, "update", 'text-anchor="middle"')
