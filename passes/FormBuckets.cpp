@@ -64,9 +64,7 @@ private:
                s->type.elems() <= config.persistenceThreshold, n};
       for (Op *u : s->users)
         m.firstUse = std::min(m.firstUse, position.lookup(u));
-      std::vector<std::string> layers = layersUsing(*s);
-      Key key{layers.size() == 1 ? layers[0] : layerOf(*s), s->type.dtype, m.grad != nullptr, m.small,
-              layers.size() > 1 ? s->name : ""};
+      Key key{layerOf(*s), s->type.dtype, m.grad != nullptr, m.small, isTied(*s) ? s->name : ""};
       groups[key].push_back(m);
     }
   }

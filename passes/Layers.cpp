@@ -19,7 +19,27 @@ std::string layerOfPath(llvm::StringRef path) {
   return layer;
 }
 
+// The recorded layers of the forward ops that use it.
+static std::set<std::string> userLayers(const Symbol &param) {
+  std::set<std::string> layers;
+  for (Op *u : param.users)
+    if (u->phase == Phase::Forward && !u->origin.module.empty())
+      layers.insert(layerOfPath(u->origin.module));
+  return layers;
+}
+
+bool isTied(const Symbol &param) {
+  std::set<std::string> layers = userLayers(param);
+  if (!layers.empty())
+    return layers.size() > 1;
+  // No paths recorded: two uses may be two layers.
+  return llvm::count_if(param.users, [](Op *u) { return u->phase == Phase::Forward; }) > 1;
+}
+
 std::string layerOf(const Symbol &param) {
+  std::set<std::string> layers = userLayers(param);
+  if (layers.size() == 1)
+    return *layers.begin();
   if (!param.module.empty())
     return layerOfPath(param.module);
   llvm::StringRef name = param.name;
@@ -27,25 +47,6 @@ std::string layerOf(const Symbol &param) {
     return layerOfPath(name.rsplit('.').first);
   llvm::StringRef digits = name.drop_front(name.find_last_not_of("0123456789") + 1);
   return digits.empty() ? "" : "l" + digits.str();
-}
-
-std::vector<std::string> layersUsing(const Symbol &param) {
-  std::set<std::string> layers;
-  for (Op *u : param.users)
-    if (u->phase == Phase::Forward)
-      layers.insert(u->origin.module.empty() ? "" : layerOfPath(u->origin.module));
-  if (layers.size() == 2 && layers.count(""))
-    layers.erase("");
-  if (layers.size() == 1 && layers.count("")) {
-    // No paths recorded: two uses may be two layers.
-    size_t forwardUses = 0;
-    for (Op *u : param.users)
-      forwardUses += u->phase == Phase::Forward;
-    return forwardUses > 1 ? std::vector<std::string>{"", "2"} : std::vector<std::string>{layerOf(param)};
-  }
-  if (layers.empty())
-    return {layerOf(param)};
-  return {layers.begin(), layers.end()};
 }
 
 } // namespace ds

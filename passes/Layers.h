@@ -10,10 +10,10 @@ namespace ds {
 /// The layer of a module path: up to and with its first numeric component ("transformer.h.0" of
 /// "transformer.h.0.attn.c_attn"), or the whole path if there is none.
 std::string layerOfPath(llvm::StringRef path);
-/// The layer of a parameter: by its recorded module path, else by its name ("h.0.ln.weight" -> "h.0",
-/// "w1" -> "l1"), else "".
+/// The layer of a parameter: of the one that uses it, else by its recorded module path, else by its name
+/// ("h.0.ln.weight" -> "h.0", "w1" -> "l1"), else "".
 std::string layerOf(const Symbol &param);
-/// The distinct layers of the forward ops that use a parameter, sorted; more than one means that it is tied.
-std::vector<std::string> layersUsing(const Symbol &param);
+/// Whether several layers use a parameter.
+bool isTied(const Symbol &param);
 
 } // namespace ds
