@@ -5,7 +5,8 @@
 Weights come from the exported model.onnx, not from a seed. Each run is described by a ds_config.json, which this script
 follows as DeepSpeed does: AdamW and Adam are decoupled unless adam_w_mode is false, the norm is taken before clipping, and
 update k (from 1) runs at scheduler tick max(0, k - 2). Samples are taken in order: update u (from 0) of B rows uses windows
-u*B ... u*B+B-1 and starts again where an epoch cannot fill one more, window i being tokens i*T ... i*T+T (T inputs, the labels one further).
+u*B ... u*B+B-1 and starts again where an epoch cannot fill one more, window i being tokens i*T ... i*T+T (T inputs, the
+labels one further).
 Every run is done twice, in fp32 and in f64: the distance between the two is the noise that a comparison must allow.
 Needs the packages of tools/requirements-export.txt.
 """
