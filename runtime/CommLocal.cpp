@@ -62,7 +62,8 @@ public:
     if (!group->outside.arrive(group->abort))
       return false;
     bool all = std::all_of(group->oks.begin(), group->oks.end(), [](char c) { return c != 0; });
-    return group->outside.arrive(group->abort) && all; // nobody changes an answer before all have read
+    return group->outside.arrive(group->abort) &&
+           all; // nobody changes an answer before all have read
   }
 
   Status bind(std::vector<CommOp> ops) override {
@@ -70,8 +71,9 @@ public:
     for (const CommOp &op : ops) {
       bool sums = op.kind != InstrKind::AllGather;
       if (sums && !canSum(op.dtype))
-        return Status::error(fmt::format("{}: sums of {} are not supported, expected f32, f64 or i64",
-                                         op.label, text(op.dtype)));
+        return Status::error(
+            fmt::format("{}: sums of {} are not supported, expected f32, f64 or i64", op.label,
+                        text(op.dtype)));
       if (op.kind != InstrKind::AllReduce && op.elems % group->world != 0)
         return Status::internal(fmt::format("{}: {} elements do not split over {} ranks", op.label,
                                             op.elems, group->world));
@@ -109,8 +111,8 @@ public:
     }
     ++calls[i];
     if (group->options.bytesPerSecond > 0) {
-      auto bytes = static_cast<double>(sentElems(op.kind, op.elems, group->world) *
-                                       byteSize(op.dtype));
+      auto bytes =
+          static_cast<double>(sentElems(op.kind, op.elems, group->world) * byteSize(op.dtype));
       std::chrono::duration<double> transfer(bytes / group->options.bytesPerSecond);
       sleepUntil(start + std::chrono::duration_cast<std::chrono::nanoseconds>(transfer));
     }

@@ -46,9 +46,7 @@ uint16_t floatToF16(float v) {
 
 template <DType> struct StoreOf;
 #define DTYPE(kind, text, bytes, ctype, onnx, safe)                                                \
-  template <> struct StoreOf<DType::kind> {                                                        \
-    using Type = ctype;                                                                            \
-  };
+  template <> struct StoreOf<DType::kind> { using Type = ctype; };
 #include "ir/DTypes.def"
 #undef DTYPE
 

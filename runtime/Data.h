@@ -21,11 +21,11 @@ struct DataInput {
   DType dtype = DType::F32;
   std::vector<int64_t> row; // dims of one sample
   bool label = false;
-  int64_t bound = 0;        // integers must lie in [0, bound); 0: unchecked
-  bool hasIgnore = false;   // label: elements equal to ignore are not counted and not checked
+  int64_t bound = 0;      // integers must lie in [0, bound); 0: unchecked
+  bool hasIgnore = false; // label: elements equal to ignore are not counted and not checked
   int64_t ignore = 0;
-  bool counted = false;     // the loss compares it
-  int64_t skip = 0;         // the plan shifts it: the first elements of a row are not compared
+  bool counted = false; // the loss compares it
+  int64_t skip = 0;     // the plan shifts it: the first elements of a row are not compared
 
   int64_t rowElems() const { // called for every row read: allocates nothing
     int64_t n = 1;

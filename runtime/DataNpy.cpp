@@ -42,9 +42,7 @@ public:
   }
 
 private:
-  static int64_t rowBytes(const Array &a) {
-    return a.input.rowElems() * byteSize(a.header.dtype);
-  }
+  static int64_t rowBytes(const Array &a) { return a.input.rowElems() * byteSize(a.header.dtype); }
   std::vector<Array> arrays;
   std::vector<std::byte> raw;
 };

@@ -81,8 +81,9 @@ Status checkInputs(const std::vector<DataInput> &inputs) {
   for (const DataInput &in : inputs) {
     ++(in.label ? labels : data);
     if (!isInt(in.dtype) || in.row.size() != 1 || in.row[0] < 1)
-      return Status::error(fmt::format("tokens fill integer inputs of shape [rows, length]; {} is {}",
-                                       in.name, Type(in.dtype, in.row).str()));
+      return Status::error(
+          fmt::format("tokens fill integer inputs of shape [rows, length]; {} is {}", in.name,
+                      Type(in.dtype, in.row).str()));
     if (in.row != inputs[0].row)
       return Status::error(fmt::format("{} has rows of {} tokens, {} of {}", inputs[0].name,
                                        inputs[0].row[0], in.name, in.row[0]));
@@ -95,13 +96,17 @@ Status checkInputs(const std::vector<DataInput> &inputs) {
   // Exactly one shift by one between inputs and labels.
   for (const DataInput &in : inputs) {
     if (in.label && in.skip > 0)
-      return Status::error(fmt::format("labels are shifted twice: tokens come with {} shifted by one, and the "
-                                       "plan shifts it again",
-                                       in.name))
-          .note("leave shift=1 out of --loss; for a model that shifts its labels itself, give them unshifted "
+      return Status::error(
+                 fmt::format(
+                     "labels are shifted twice: tokens come with {} shifted by one, and the "
+                     "plan shifts it again",
+                     in.name))
+          .note("leave shift=1 out of --loss; for a model that shifts its labels itself, give them "
+                "unshifted "
                 "with npy:DIR");
     if (!in.label && in.counted && in.skip == 0)
-      return Status::error(fmt::format("labels are not shifted: {} is compared with itself", in.name))
+      return Status::error(
+                 fmt::format("labels are not shifted: {} is compared with itself", in.name))
           .note("add shift=1 to --loss, or compare with another input, labels=labels");
   }
   return {};
@@ -137,11 +142,13 @@ StatusOr<std::unique_ptr<DataSource>> openTokens(const std::string &arg,
   }
   int64_t bytes = file.size() - offset, size = byteSize(stored);
   if (bytes % size != 0)
-    return Status::error(fmt::format("{} bytes are no whole number of {} tokens", bytes, text(stored)))
+    return Status::error(
+               fmt::format("{} bytes are no whole number of {} tokens", bytes, text(stored)))
         .at(path);
   int64_t length = inputs[0].row[0];
   if (bytes / size < length + 1)
-    return Status::error(fmt::format("has {} tokens, one sample needs {}", bytes / size, length + 1))
+    return Status::error(
+               fmt::format("has {} tokens, one sample needs {}", bytes / size, length + 1))
         .at(path);
   auto tokens =
       std::make_unique<Tokens>(std::move(file), stored, offset, bytes / size, std::move(inputs));

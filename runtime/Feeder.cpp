@@ -11,9 +11,8 @@ namespace ds {
 
 static int64_t roundUp(int64_t n) { return (n + 63) / 64 * 64; }
 
-StatusOr<std::unique_ptr<Feeder>> Feeder::create(const Schedule &s,
-                                                 std::unique_ptr<DataSource> data,
-                                                 const FeedOptions &o) {
+StatusOr<std::unique_ptr<Feeder>>
+Feeder::create(const Schedule &s, std::unique_ptr<DataSource> data, const FeedOptions &o) {
   std::unique_ptr<Feeder> f(new Feeder);
   f->schedule = &s;
   f->source = std::move(data);
@@ -56,9 +55,10 @@ StatusOr<std::unique_ptr<Feeder>> Feeder::create(const Schedule &s,
     f->perEpoch = n / f->window;
     f->dropped = n % f->window;
     if (f->perEpoch == 0)
-      return Status::error(fmt::format("the data has {} samples, one update needs {} ({} ranks x {} "
-                                       "rows x {} micro-batches)",
-                                       n, f->window, f->world, f->rows, f->micros));
+      return Status::error(
+          fmt::format("the data has {} samples, one update needs {} ({} ranks x {} "
+                      "rows x {} micro-batches)",
+                      n, f->window, f->world, f->rows, f->micros));
   }
   TRY_ASSIGN(f->memory, Arena::map(2 * f->world * f->slotSize, 0));
   f->rings = std::make_unique<RankRing[]>(static_cast<size_t>(f->world));
@@ -112,8 +112,8 @@ Status Feeder::readWindow(int64_t update, int rank, std::byte *slot) {
   for (int64_t m = 0; m < micros; ++m)
     for (int64_t r = 0; r < rows; ++r) {
       for (size_t i = 0; i < targets.size(); ++i)
-        targets[i] = slot + m * microBytes + inputs[static_cast<size_t>(dataIndex[i])].at +
-                r * rowBytes[i];
+        targets[i] =
+            slot + m * microBytes + inputs[static_cast<size_t>(dataIndex[i])].at + r * rowBytes[i];
       int64_t sample = first + (m * world + rank) * rows + r;
       if (shuffled)
         sample = static_cast<int64_t>((*shuffled)(static_cast<uint64_t>(sample)));

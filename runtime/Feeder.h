@@ -25,9 +25,8 @@ class Feeder {
 public:
   /// The schedule must outlive the feeder. Errors: data that does not fit the inputs, fewer samples than
   /// one window.
-  static StatusOr<std::unique_ptr<Feeder>> create(const Schedule &s,
-                                                  std::unique_ptr<DataSource> data,
-                                                  const FeedOptions &o);
+  static StatusOr<std::unique_ptr<Feeder>>
+  create(const Schedule &s, std::unique_ptr<DataSource> data, const FeedOptions &o);
   ~Feeder(); // stops the thread
 
   void start(); // the reading thread
@@ -52,8 +51,8 @@ private:
   struct Input {
     InputMeta meta;
     DType dtype = DType::F32;
-    int64_t bytes = 0;      // of one micro-batch
-    int64_t at = 0;         // in a micro-batch's part of the slot; a count's: in the slot
+    int64_t bytes = 0;       // of one micro-batch
+    int64_t at = 0;          // in a micro-batch's part of the slot; a count's: in the slot
     int64_t countInput = -1; // Count: index of the input it counts
     int64_t lastDim = 1;
   };
@@ -66,7 +65,7 @@ private:
   const Schedule *schedule = nullptr;
   std::unique_ptr<DataSource> source;
   FeedOptions options;
-  std::vector<Input> inputs; // as Schedule::inputs
+  std::vector<Input> inputs;  // as Schedule::inputs
   std::vector<int> dataIndex; // of data and label inputs, in DataInput order
   std::vector<int64_t> rowBytes;
   std::vector<void *> targets; // of the row being read, in DataInput order
@@ -74,7 +73,7 @@ private:
   Arena memory;
   int64_t world = 1, rows = 1, micros = 1;
   int64_t window = 0, perEpoch = 0, dropped = 0, microBytes = 0, slotSize = 0;
-  Abort stop; // raised by the destructor, and by a data error
+  Abort stop;                                // raised by the destructor, and by a data error
   std::atomic<int64_t> failedAt = INT64_MAX; // window that could not be read
   std::thread thread;
 };

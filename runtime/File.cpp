@@ -55,8 +55,8 @@ StatusOr<File> File::openWrite(const std::string &path) { return open(path, O_RD
 Status File::read(void *to, int64_t bytes, int64_t offset) const {
   int64_t done = 0;
   while (done < bytes) {
-    ssize_t n = pread(fd, static_cast<char *>(to) + done, static_cast<size_t>(bytes - done),
-                      offset + done);
+    ssize_t n =
+        pread(fd, static_cast<char *>(to) + done, static_cast<size_t>(bytes - done), offset + done);
     if (n < 0 && errno == EINTR)
       continue;
     if (n < 0)
@@ -139,7 +139,8 @@ StatusOr<std::string> pathInside(const std::string &directory, const std::string
     return Status::error(fmt::format("cannot open directory: {}", e.message())).at(base.string());
   fs::path real = fs::canonical(base / relative, e);
   if (e)
-    return Status::error(fmt::format("cannot open: {}", e.message())).at((base / relative).string());
+    return Status::error(fmt::format("cannot open: {}", e.message()))
+        .at((base / relative).string());
   auto mismatch = std::mismatch(realBase.begin(), realBase.end(), real.begin(), real.end());
   if (mismatch.first != realBase.end())
     return refuse("leads outside through a symbolic link");

@@ -151,8 +151,9 @@ private:
     int64_t have = src.type->elems(), want = dst.type->elems();
     op.elems = std::max(have, want);
     if (src.type->dtype != dst.type->dtype)
-      return Status::error(fmt::format("{} to {}: another element type is not supported on the wire",
-                                       src.type->str(), dst.type->str()));
+      return Status::error(
+          fmt::format("{} to {}: another element type is not supported on the wire",
+                      src.type->str(), dst.type->str()));
     bool sizes = in.kind == InstrKind::AllReduce       ? have == want
                  : in.kind == InstrKind::ReduceScatter ? have == want * s.world()
                                                        : have * s.world() == want;
@@ -216,8 +217,8 @@ private:
     DType first = (ins.empty() ? outs : ins)[0].type->dtype;
     l.kernel = find(op.text.data(), first);
     if (!l.kernel)
-      return Status::error(fmt::format("device {} has no kernel for {} on {}", device.name, op.text,
-                                       text(first)));
+      return Status::error(
+          fmt::format("device {} has no kernel for {} on {}", device.name, op.text, text(first)));
     if (l.kernel->prepare)
       if (const char *message = l.kernel->prepare(&l.launch, &l.state))
         return Status::error(fmt::format("{}: {}", op.text, message));

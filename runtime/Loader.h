@@ -17,8 +17,8 @@ namespace ds {
 
 struct LoadOptions {
   int rank = 0;
-  int threads = 1;        // of the compute stream's kernels
-  uint8_t arenaFill = 0;  // byte the arena starts with; tests use NaN patterns
+  int threads = 1;       // of the compute stream's kernels
+  uint8_t arenaFill = 0; // byte the arena starts with; tests use NaN patterns
 };
 
 struct LoadedInstr {

@@ -71,7 +71,8 @@ std::string RunLog::line(const UpdateResult &u, double perSecond) const {
   number("loss", u.loss, "{:.5f}");
   number("lr", u.lr, "{:.3g}");
   number("norm", u.gradNorm, "{:.4g}");
-  s += fmt::format("  {:.1f} ms  {:.0f} {}/s", u.stepMs, perSecond, tokens > 0 ? "tokens" : "samples");
+  s += fmt::format("  {:.1f} ms  {:.0f} {}/s", u.stepMs, perSecond,
+                   tokens > 0 ? "tokens" : "samples");
   if (skipped > 0)
     s += fmt::format("  {} skipped", skipped);
   return s;
@@ -119,7 +120,8 @@ void RunLog::endLine() {
 Status RunLog::finish() {
   endLine();
   if (json && (std::fclose(std::exchange(json, nullptr)) != 0))
-    return Status::error(fmt::format("cannot write: {}", std::strerror(errno))).at(options.jsonPath);
+    return Status::error(fmt::format("cannot write: {}", std::strerror(errno)))
+        .at(options.jsonPath);
   if (!options.out)
     return {};
   std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
@@ -137,7 +139,9 @@ Status RunLog::finish() {
                    sizeText(trainer.arenaBytes()), sizeText(peakResidentBytes()));
   int64_t kinds[3] = {};
   for (const CommTraffic &t : trainer.traffic(0))
-    kinds[t.kind == InstrKind::AllGather ? 0 : t.kind == InstrKind::ReduceScatter ? 1 : 2] += t.bytes;
+    kinds[t.kind == InstrKind::AllGather       ? 0
+          : t.kind == InstrKind::ReduceScatter ? 1
+                                               : 2] += t.bytes;
   s += fmt::format("sent by rank 0: all_gather {}, reduce_scatter {}, all_reduce {}\n",
                    sizeText(kinds[0]), sizeText(kinds[1]), sizeText(kinds[2]));
   std::fputs(s.c_str(), options.out);

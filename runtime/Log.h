@@ -16,7 +16,7 @@ struct LogOptions {
   bool terminal = false;    // out is one: a live line
   int64_t linesEvery = 10;  // updates per plain line
   int64_t totalUpdates = 0;
-  std::string jsonPath;     // empty: none
+  std::string jsonPath; // empty: none
 };
 
 class RunLog {

@@ -139,8 +139,8 @@ static StatusOr<NpyHeader> parseHeader(const File &file) {
     begin = 12;
   }
   if (begin + length > file.size())
-    return Status::error(fmt::format("the .npy header has {} bytes, the file has {}",
-                                     begin + length, file.size()));
+    return Status::error(
+        fmt::format("the .npy header has {} bytes, the file has {}", begin + length, file.size()));
   std::string text(static_cast<size_t>(length), '\0');
   TRY(file.read(text.data(), length, begin));
 

@@ -29,8 +29,8 @@ StatusOr<const DsPlugin *> loadPlugin(const std::string &path) {
     return Status::error("has an incomplete table: no device name or no kernels").at(path);
   for (size_t i = 0; i < p->numKernels; ++i)
     if (const DsKernel &k = p->kernels[i]; !k.op || !k.dtypes || !k.run)
-      return Status::error(fmt::format("kernel {} of {} has no op, dtypes or run function", i,
-                                       p->numKernels))
+      return Status::error(
+                 fmt::format("kernel {} of {} has no op, dtypes or run function", i, p->numKernels))
           .at(path);
   return p;
 }

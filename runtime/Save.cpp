@@ -22,7 +22,7 @@ struct SavedTensor {
 
 struct Layout {
   std::vector<SavedTensor> tensors;
-  std::string head; // length and JSON
+  std::string head;  // length and JSON
   int64_t bytes = 0; // of the whole file
 };
 
@@ -83,8 +83,8 @@ Status writeSlice(const Schedule &s, const LoadedRank &rank, const Layout &l,
         convert(t.dtype, chunk.data(), b.dtype, from, n);
         from = chunk.data();
       }
-      TRY(file.write(from, n * size, static_cast<int64_t>(l.head.size()) + t.offset +
-                                         (e - t.segment->at) * size));
+      TRY(file.write(from, n * size,
+                     static_cast<int64_t>(l.head.size()) + t.offset + (e - t.segment->at) * size));
     }
   }
   TRY(file.sync());

@@ -36,13 +36,13 @@ Status writeTrace(const std::string &path, const Schedule &s, const std::vector<
       std::string_view op = in.kind == InstrKind::Launch ? info(in.op).text : ds::text(in.kind);
       std::string node =
           in.origin >= 0 ? s.origins[static_cast<size_t>(in.origin)].node : std::string();
-      text += fmt::format(",\n{{\"ph\": \"X\", \"name\": {}, \"cat\": \"{}\", \"pid\": {}, \"tid\": "
-                          "{}, \"ts\": {:.3f}, \"dur\": {:.3f}, \"args\": {{\"update\": {}, "
-                          "\"program\": {}, \"node\": {}}}}}",
-                          jsonString(in.label), op, rank, stream,
-                          static_cast<double>(e.begin - start) * 1e-3,
-                          static_cast<double>(e.end - e.begin) * 1e-3, e.update, jsonString(p.name),
-                          jsonString(node));
+      text += fmt::format(
+          ",\n{{\"ph\": \"X\", \"name\": {}, \"cat\": \"{}\", \"pid\": {}, \"tid\": "
+          "{}, \"ts\": {:.3f}, \"dur\": {:.3f}, \"args\": {{\"update\": {}, "
+          "\"program\": {}, \"node\": {}}}}}",
+          jsonString(in.label), op, rank, stream, static_cast<double>(e.begin - start) * 1e-3,
+          static_cast<double>(e.end - e.begin) * 1e-3, e.update, jsonString(p.name),
+          jsonString(node));
       if (text.size() > (1 << 20)) {
         TRY(file.write(text.data(), static_cast<int64_t>(text.size()), at));
         at += static_cast<int64_t>(text.size());

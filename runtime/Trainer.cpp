@@ -160,9 +160,10 @@ Status Trainer::Impl::prepare() {
     TRY_ASSIGN(feeder, Feeder::create(schedule, std::move(data),
                                       {options.seed, options.shuffle, /*firstUpdate=*/0}));
     if (feeder->droppedSamples() > 0)
-      notes.push_back(fmt::format("the last {} samples of an epoch are dropped: they do not fill an "
-                                  "update of {}",
-                                  feeder->droppedSamples(), feeder->windowSamples()));
+      notes.push_back(
+          fmt::format("the last {} samples of an epoch are dropped: they do not fill an "
+                      "update of {}",
+                      feeder->droppedSamples(), feeder->windowSamples()));
   }
   int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   threads = options.threads > 0 ? options.threads : std::max(1, cores / world);
@@ -272,9 +273,9 @@ StatusOr<std::vector<double>> Trainer::readParam(const std::string &name) const 
       for (size_t i = 0; i < out.size(); ++i) {
         int64_t at = g.at + static_cast<int64_t>(i);
         int64_t rank = b.sharded ? at / slice : 0;
-        out[i] = toDouble(b.dtype,
-                          impl->ranks[static_cast<size_t>(rank)]->persistent(s.findPersistent(b.name)),
-                          b.sharded ? at % slice : at);
+        out[i] = toDouble(
+            b.dtype, impl->ranks[static_cast<size_t>(rank)]->persistent(s.findPersistent(b.name)),
+            b.sharded ? at % slice : at);
       }
       return out;
     }

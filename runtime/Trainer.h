@@ -16,13 +16,13 @@
 namespace ds {
 
 struct RunOptions {
-  std::string data;       // --data; may be empty if no program feeds
-  uint64_t seed = 0;      // of the data's permutation
+  std::string data;  // --data; may be empty if no program feeds
+  uint64_t seed = 0; // of the data's permutation
   bool shuffle = true;
-  int threads = 0;        // per rank's compute stream; 0: cores / ranks
+  int threads = 0;               // per rank's compute stream; 0: cores / ranks
   double linkBytesPerSecond = 0; // slows collectives (test knob); 0: off
-  size_t traceEvents = 0; // per stream; 0: no trace
-  uint8_t arenaFill = 0;  // byte the arenas start with
+  size_t traceEvents = 0;        // per stream; 0: no trace
+  uint8_t arenaFill = 0;         // byte the arenas start with
 };
 
 struct UpdateResult {

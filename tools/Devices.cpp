@@ -16,8 +16,9 @@ static DeviceKernels kernelsOf(std::string name, KernelTable table) {
 
 StatusOr<Device> pluginDevice(const std::string &path) {
   TRY_ASSIGN(const DsPlugin *p, loadPlugin(path));
-  return Device{p->device,
-                {kernelsOf(p->device, {p->kernels, p->numKernels}), kernelsOf("ref", refKernels())}};
+  return Device{
+      p->device,
+      {kernelsOf(p->device, {p->kernels, p->numKernels}), kernelsOf("ref", refKernels())}};
 }
 
 static std::string pluginPath(const std::string &name) {
@@ -44,8 +45,9 @@ StatusOr<Device> findDevice(const std::string &name) {
   if (name == "cpu") {
     Device d = cpuDevice();
     if (d.name != "cpu")
-      return Status::error("--device cpu: this build has no cpu kernels, since oneDNN or Highway was "
-                           "not found; --device ref works everywhere");
+      return Status::error(
+          "--device cpu: this build has no cpu kernels, since oneDNN or Highway was "
+          "not found; --device ref works everywhere");
     return d;
   }
   if (name == "auto") {
@@ -54,17 +56,19 @@ StatusOr<Device> findDevice(const std::string &name) {
       return cpuDevice();
     StatusOr<Device> d = pluginDevice(pluginPath("cuda"));
     if (!d.ok())
-      return std::move(d).status().note("this machine has an NVIDIA device; --device cpu ignores it");
+      return std::move(d).status().note(
+          "this machine has an NVIDIA device; --device cpu ignores it");
     return d;
   }
-  bool plain = !name.empty() && name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789") ==
-                                    std::string::npos;
+  bool plain = !name.empty() &&
+               name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789") == std::string::npos;
   if (!plain)
     return Status::error("--device '" + name + "': expected auto, cpu, ref, or a plugin's name");
   StatusOr<Device> d = pluginDevice(pluginPath(name));
   if (!d.ok())
-    return std::move(d).status().note("--device " + name + " needs this plugin; linked in are cpu "
-                                                           "and ref");
+    return std::move(d).status().note("--device " + name +
+                                      " needs this plugin; linked in are cpu "
+                                      "and ref");
   return d;
 }
 

@@ -25,7 +25,7 @@ static const DsKernel kKernels[] = {{"relu", "f32", nullptr, relu, nullptr, null
 
 #ifndef TEST_NO_ENTRY
 extern "C" __attribute__((visibility("default"))) const DsPlugin *ds_plugin_entry(uint32_t,
-                                                                                   const char *) {
+                                                                                  const char *) {
 #ifdef TEST_REFUSES
   return nullptr;
 #else

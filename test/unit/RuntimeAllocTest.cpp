@@ -6,8 +6,8 @@
 // offers no way around it: calls that come from its library are counted apart, and must all be freed again.
 #include "runtime/Trainer.h"
 
-#include "Gpt2.h"
-#include "RuntimeModel.h"
+#include "test/unit/Gpt2.h"
+#include "test/unit/RuntimeModel.h"
 
 #include <algorithm>
 #include <atomic>
@@ -57,7 +57,8 @@ static bool fromOneDnn() {
 
 static void count() {
   if (counting.load(std::memory_order_relaxed))
-    (oneDnnEnd > 0 && fromOneDnn() ? oneDnnAllocations : allocations).fetch_add(1, std::memory_order_relaxed);
+    (oneDnnEnd > 0 && fromOneDnn() ? oneDnnAllocations : allocations)
+        .fetch_add(1, std::memory_order_relaxed);
 }
 
 extern "C" {

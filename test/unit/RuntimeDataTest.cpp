@@ -5,11 +5,11 @@
 #include "runtime/Feeder.h"
 #include "runtime/Permutation.h"
 
-#include "RuntimeModel.h"
-#include "RuntimeTestFiles.h"
+#include "test/unit/RuntimeModel.h"
+#include "test/unit/RuntimeTestFiles.h"
 
-#include <gtest/gtest.h>
 #include <cstring>
+#include <gtest/gtest.h>
 #include <numeric>
 #include <set>
 
@@ -30,7 +30,8 @@ DataInput input(const char *name, DType t, std::vector<int64_t> row, bool label 
 }
 
 std::vector<DataInput> textInputs(int64_t bound = 0) {
-  return {input("ids", DType::I64, {4}, false, bound), input("labels", DType::I64, {4}, true, bound)};
+  return {input("ids", DType::I64, {4}, false, bound),
+          input("labels", DType::I64, {4}, true, bound)};
 }
 
 std::string errorOf(const std::string &spec, std::vector<DataInput> in) {
@@ -39,8 +40,8 @@ std::string errorOf(const std::string &spec, std::vector<DataInput> in) {
 }
 
 template <typename T> std::string npy(const char *descr, const char *shape, std::vector<T> data) {
-  std::string head = std::string("{'descr': '") + descr + "', 'fortran_order': False, 'shape': " +
-                     shape + ", }\n";
+  std::string head =
+      std::string("{'descr': '") + descr + "', 'fortran_order': False, 'shape': " + shape + ", }\n";
   std::string out("\x93NUMPY\x01\x00", 8);
   out += static_cast<char>(head.size() & 0xff);
   out += static_cast<char>(head.size() >> 8);
@@ -110,8 +111,9 @@ TEST(RuntimeData, TokenErrorsNameFileIndexValueAndBound) {
   EXPECT_NE(errorOf("tokens:" + dir / "none.bin", textInputs()).find("No such file"),
             std::string::npos);
   std::string odd = dir.write("odd.bin", std::string("abc"));
-  EXPECT_NE(errorOf("tokens:" + odd, textInputs()).find("3 bytes are no whole number of u16 tokens"),
-            std::string::npos);
+  EXPECT_NE(
+      errorOf("tokens:" + odd, textInputs()).find("3 bytes are no whole number of u16 tokens"),
+      std::string::npos);
   std::string tiny = dir.write("tiny.bin", std::vector<uint16_t>{1, 2});
   EXPECT_NE(errorOf("tokens:" + tiny, textInputs()).find("has 2 tokens, one sample needs 5"),
             std::string::npos);
@@ -155,7 +157,8 @@ TEST(RuntimeData, NpyErrors) {
   expect("", "0 bytes are too short");
   expect("not an array", "magic number is missing");
   expect(npy<float>("<f4", "(3, 2)", {1, 2}), "needs 24 bytes, the file has 8");
-  expect(npy<float>("<f4", "(2, 1)", {1, 2}), "the array is [2,1], expected [samples] followed by [2]");
+  expect(npy<float>("<f4", "(2, 1)", {1, 2}),
+         "the array is [2,1], expected [samples] followed by [2]");
   expect(npy<double>("<f8", "(1, 2)", {1, 2}), "elements are f64, expected f32");
   expect(npy<float>(">f4", "(1, 2)", {1, 2}), "element type '>f4'");
   expect(npy<float>("<f4", "(99999999999, 99999999999)", {}), "overflows");
@@ -190,9 +193,9 @@ TEST(RuntimeData, FeederPlacesSamplesAndCountsLabels) {
   std::vector<int32_t> x(18);
   std::vector<int64_t> y(36, 1);
   std::iota(x.begin(), x.end(), 0);
-  y[2 * 2] = 3;  // sample 2: rank 1, micro 0
-  y[2 * 6] = 3;  // sample 6: rank 1, micro 1
-  y[2 * 4] = 3;  // sample 4: rank 0, micro 1
+  y[2 * 2] = 3; // sample 2: rank 1, micro 0
+  y[2 * 6] = 3; // sample 6: rank 1, micro 1
+  y[2 * 4] = 3; // sample 4: rank 0, micro 1
   dir.write("x.npy", npy("<i4", "(18, 1)", x));
   dir.write("y.npy", npy("<i8", "(18, 2)", y));
   Schedule s = countingPlan();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "RuntimeModel.h"
+#include "test/unit/RuntimeModel.h"
 
 #include "kernels/Registry.h"
 
@@ -117,8 +117,8 @@ void ScheduleMaker::collective(InstrKind kind, const std::string &in, const std:
   add(std::move(i), {in}, {out});
   SchedProgram &p = s.programs.back();
   Instr &made = p.instrs.back();
-  made.elems = std::max(resolve(s, p, made.ins[0]).type->elems(),
-                        resolve(s, p, made.outs[0]).type->elems());
+  made.elems =
+      std::max(resolve(s, p, made.ins[0]).type->elems(), resolve(s, p, made.outs[0]).type->elems());
 }
 
 void ScheduleMaker::feed(const std::string &input) {

@@ -5,7 +5,7 @@
 #include "runtime/Trainer.h"
 #include "tools/Devices.h"
 
-#include "RuntimeModel.h"
+#include "test/unit/RuntimeModel.h"
 
 #include <gtest/gtest.h>
 
@@ -31,19 +31,19 @@ TEST(RuntimePlugin, AKernelOfAPluginRuns) {
   ASSERT_TRUE(mixed.ok() && plain.ok()) << mixed.status().str();
   EXPECT_TRUE((*plain)->notes().empty());
   ASSERT_EQ((*mixed)->notes().size(), 1u);
-  EXPECT_EQ((*mixed)->notes()[0],
-            "device dummy takes from ref: matmul on f32, mse on f32, mse_grad on f32, relu_grad on f32, "
-            "pack on f32, accumulate on f32, sum_squares on f32, clip_factor on i64, adam on f32, "
-            "advance on f64");
+  EXPECT_EQ(
+      (*mixed)->notes()[0],
+      "device dummy takes from ref: matmul on f32, mse on f32, mse_grad on f32, relu_grad on f32, "
+      "pack on f32, accumulate on f32, sum_squares on f32, clip_factor on i64, adam on f32, "
+      "advance on f64");
   auto a = (*mixed)->step(), b = (*plain)->step();
   ASSERT_TRUE(a.ok() && b.ok());
   EXPECT_EQ(a->loss, b->loss);
 }
 
 TEST(RuntimePlugin, WrongOnesAreRefused) {
-  EXPECT_EQ(errorOf("dsoldabi"),
-            path("dsoldabi") + ": error: has plugin ABI 999, expected " + std::to_string(DS_ABI) +
-                "\n");
+  EXPECT_EQ(errorOf("dsoldabi"), path("dsoldabi") + ": error: has plugin ABI 999, expected " +
+                                     std::to_string(DS_ABI) + "\n");
   EXPECT_EQ(errorOf("dsotherbuild"), path("dsotherbuild") +
                                          ": error: comes from build 'elsewhere', expected '" +
                                          DS_BUILD + "'\n");

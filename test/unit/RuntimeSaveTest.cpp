@@ -5,8 +5,8 @@
 #include "runtime/Sources.h"
 #include "runtime/Trainer.h"
 
-#include "RuntimeModel.h"
-#include "RuntimeTestFiles.h"
+#include "test/unit/RuntimeModel.h"
+#include "test/unit/RuntimeTestFiles.h"
 
 #include <cmath>
 #include <csignal>

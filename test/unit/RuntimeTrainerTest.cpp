@@ -4,7 +4,7 @@
 // every rank and say where.
 #include "runtime/Trainer.h"
 
-#include "RuntimeModel.h"
+#include "test/unit/RuntimeModel.h"
 
 #include <atomic>
 #include <chrono>
@@ -150,8 +150,9 @@ TEST(RuntimeTrainer, AFailingKernelStopsAllRanksAndIsNamed) {
   auto u = (*t)->step();
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
   ASSERT_FALSE(u.ok());
-  EXPECT_EQ(u.status().str(), "rank 1: error: update 3: micro.only: a (relu of /act/Relu): the test "
-                              "says so\n");
+  EXPECT_EQ(u.status().str(),
+            "rank 1: error: update 3: micro.only: a (relu of /act/Relu): the test "
+            "says so\n");
   auto again = (*t)->step();
   ASSERT_FALSE(again.ok());
   EXPECT_EQ(again.status().str(), u.status().str());
