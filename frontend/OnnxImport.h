@@ -24,6 +24,8 @@ struct ImportOptions {
   /// Binds the leading symbolic dimension that all data inputs share; 0: not given. Contradicting a fixed
   /// leading dimension of the model is an error.
   int64_t microBatch = 0;
+  /// Nobody asked for microBatch: a leading dimension that the model, --dim or --shape states wins.
+  bool microBatchAssumed = false;
   /// POSIX extended regexes, matched anywhere in initializer names and module paths. If trainable is given,
   /// exactly the matches are trainable, whatever their role in the graph; freeze then takes matches away.
   std::string trainable, freeze;

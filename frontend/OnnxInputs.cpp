@@ -33,8 +33,11 @@ public:
     TRY(readInputs());
     TRY(checkNames());
     TRY(applyShapes());
-    TRY(applyMicroBatch());
+    if (!o.microBatchAssumed)
+      TRY(applyMicroBatch());
     TRY(applyDims());
+    if (o.microBatchAssumed)
+      TRY(applyMicroBatch());
     TRY(checkBound());
     for (Input &in : inputs)
       TRY(declare(in));
@@ -177,6 +180,8 @@ private:
       fixed = fixed || (in.symbols[0].empty() && in.dims[0] >= 0);
     }
     if (!first)
+      return {};
+    if (o.microBatchAssumed && first->dims[0] >= 0)
       return {};
     if (fixed && first->dims[0] != o.microBatch)
       return Status::error("input " + first->info->name() +

@@ -60,6 +60,8 @@ static StatusOr<int64_t> extent(const std::string &flag, llvm::StringRef text) {
 StatusOr<ImportOptions> importOptions(const PlanConfig &c) {
   ImportOptions o;
   o.microBatch = c.microBatch;
+  auto source = c.source.find("train_micro_batch_size_per_gpu");
+  o.microBatchAssumed = source != c.source.end() && source->second == "assumed";
   o.trainable = c.trainable;
   o.freeze = c.freeze;
   for (const std::string &d : dims) {

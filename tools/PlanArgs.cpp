@@ -152,7 +152,20 @@ static StatusOr<std::unique_ptr<Module>> readModule(const std::string &path, con
   return m;
 }
 
-// The rows per micro-batch that the model was read with, so that the config agrees.
+// An assumed micro-batch gives way to the number of rows that the model states.
+static void adoptRows(LoadedModel &l) {
+  PlanConfig &c = l.config;
+  int64_t rows = l.report.leading;
+  auto source = c.source.find("train_micro_batch_size_per_gpu");
+  if (source == c.source.end() || source->second != "assumed" || rows <= 0 || rows == c.microBatch)
+    return;
+  c.microBatch = rows;
+  c.trainBatch = rows * c.gradAccum * c.world;
+  for (std::string &a : c.assumptions)
+    if (llvm::StringRef(a).startswith("micro-batch "))
+      a = "micro-batch " + std::to_string(rows) + ", the rows of the model's inputs";
+}
+
 static Status guessLoss(LoadedModel &l, bool forExec) {
   if (l.config.loss.kind != LossConfig::Kind::None)
     return {};
@@ -189,6 +202,7 @@ StatusOr<LoadedModel> loadModel(const std::string &path, bool forExec) {
   TRY_ASSIGN(l.module, readModule(path, l.config, l.report));
   l.importMs =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  adoptRows(l);
   TRY(guessLoss(l, forExec));
   return l;
 }
