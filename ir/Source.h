@@ -20,12 +20,12 @@ struct Source {
     Hex,    // = hex "0000803f": little-endian bytes of the declared type
   };
   Kind kind = Kind::Zeros;
-  std::string path;   // File: relative to the model's directory, never leaving it
-  int64_t offset = 0; // File: bytes
+  std::string path;          // File: relative to the model's directory, never leaving it
+  int64_t offset = 0;        // File: bytes
   DType stored = DType::F32; // File: element type in the file; converted on load
-  uint64_t seed = 0;  // Normal
-  double value = 0;   // Normal: standard deviation; Splat: the value
-  std::string bytes;  // Hex: raw bytes (printed as hex)
+  uint64_t seed = 0;         // Normal
+  double value = 0;          // Normal: standard deviation; Splat: the value
+  std::string bytes;         // Hex: raw bytes (printed as hex)
 
   bool operator==(const Source &) const = default;
 };
@@ -36,13 +36,13 @@ struct Source {
 struct InputMeta {
   enum class Role : uint8_t { Data, Label, Count } role = Role::Data;
   // Count: an f64[] with this rank's number of counted label elements of the whole window.
-  std::string countOf;     // input whose elements are counted; empty: one per micro-batch
+  std::string countOf; // input whose elements are counted; empty: one per micro-batch
   bool hasIgnore = false;
   int64_t ignoreIndex = 0; // elements equal to it are not counted, and need not be below bound
   // Count: the first elements of every row (last axis) that are not counted. Label: those that are not compared,
   // because the plan shifts: element t belongs to position t - skip.
   int64_t skip = 0;
-  int64_t bound = 0;       // Data, Label: integers must lie in [0, bound); 0: unchecked
+  int64_t bound = 0; // Data, Label: integers must lie in [0, bound); 0: unchecked
   bool operator==(const InputMeta &) const = default;
 };
 

@@ -59,7 +59,8 @@ private:
     for (Value *v : program.returns)
       known.push_back(v->name);
     std::string near = nearest(name, known);
-    return Status::error("--loss: " + std::string(role) + " '" + name + "' is not a value of the graph" +
+    return Status::error("--loss: " + std::string(role) + " '" + name +
+                         "' is not a value of the graph" +
                          (near.empty() ? "" : "; did you mean '" + near + "'?"))
         .note("outputs are " + namesOf(program.returns));
   }
@@ -68,10 +69,11 @@ private:
     std::string name = config.labels.empty() ? "labels" : config.labels;
     if (Value *v = program.find(name)) {
       if (v->kind != ValueKind::Input)
-        return Status::error("--loss: labels '" + name + "' is computed by the graph, expected an input");
+        return Status::error("--loss: labels '" + name +
+                             "' is computed by the graph, expected an input");
       if (v->type.dims != type.dims || isFloat(v->type.dtype) != isFloat(type.dtype))
-        return Status::error("--loss: input '" + name + "' is " + v->type.str() + ", the loss needs " +
-                             type.str());
+        return Status::error("--loss: input '" + name + "' is " + v->type.str() +
+                             ", the loss needs " + type.str());
       if (v->users.empty()) // else it is data too, such as the token ids themselves
         v->input.role = InputMeta::Role::Label;
       return v;
@@ -111,15 +113,18 @@ private:
       if (root)
         *root = v;
       const Op *op = v->def;
-      if (!op || (op->kind != OpKind::Reshape && op->kind != OpKind::Cast && op->kind != OpKind::Transpose &&
-                  op->kind != OpKind::Slice))
+      if (!op || (op->kind != OpKind::Reshape && op->kind != OpKind::Cast &&
+                  op->kind != OpKind::Transpose && op->kind != OpKind::Slice))
         return found;
       if (op->kind != OpKind::Slice)
         continue;
-      const std::vector<int64_t> &dims = op->operands[0]->type.dims, starts = op->attrs.list("starts"),
+      const std::vector<int64_t> &dims = op->operands[0]->type.dims,
+                                 starts = op->attrs.list("starts"),
                                  limits = op->attrs.list("limits");
-      for (size_t a = 1; a + (first ? 0 : 1) < dims.size(); ++a) // the last axis of logits are the classes
-        if (first ? starts[a] == 1 && limits[a] == dims[a] : starts[a] == 0 && limits[a] == dims[a] - 1)
+      for (size_t a = 1; a + (first ? 0 : 1) < dims.size();
+           ++a) // the last axis of logits are the classes
+        if (first ? starts[a] == 1 && limits[a] == dims[a]
+                  : starts[a] == 0 && limits[a] == dims[a] - 1)
           found = op;
     }
   }
@@ -145,18 +150,20 @@ private:
     addCount(labels);
     if (config.shift) {
       if (const Op *slice = shiftBehind(logits, /*first=*/false))
-        return Status::error("--loss ce: shift=1, but the graph has dropped the last position of %" + logits->name +
-                             " itself, in %" + slice->result()->name)
+        return Status::error(
+                   "--loss ce: shift=1, but the graph has dropped the last position of %" +
+                   logits->name + " itself, in %" + slice->result()->name)
             .note("exactly one shift is needed: leave shift=1 out");
       int64_t axis = static_cast<int64_t>(rows.size()) - 1;
       if (rows[axis] <= config.shift)
-        return Status::error("--loss: shift=" + std::to_string(config.shift) + " leaves nothing of " +
-                             std::to_string(rows[axis]) + " positions");
+        return Status::error("--loss: shift=" + std::to_string(config.shift) +
+                             " leaves nothing of " + std::to_string(rows[axis]) + " positions");
       logits = shifted(logits, axis, /*first=*/true);
       labels = shifted(labels, axis, /*first=*/false);
     }
-    TRY_ASSIGN(Op * op, builder.tryCreate(OpKind::CrossEntropy, {logits, labels, inv},
-                                          {"loss", "loss.lse"}, {{"ignore_index", config.ignoreIndex}}));
+    TRY_ASSIGN(Op * op,
+               builder.tryCreate(OpKind::CrossEntropy, {logits, labels, inv}, {"loss", "loss.lse"},
+                                 {{"ignore_index", config.ignoreIndex}}));
     return op->result();
   }
 
@@ -194,7 +201,8 @@ private:
       if (root->kind != ValueKind::Input || root->users.size() != 1)
         continue;
       root->input.role = InputMeta::Role::Label;
-      setLabelMeta(*root, op.operands[0]->type.dims.back(), op.attrs.i("ignore_index"), shift ? 1 : 0);
+      setLabelMeta(*root, op.operands[0]->type.dims.back(), op.attrs.i("ignore_index"),
+                   shift ? 1 : 0);
     }
   }
 

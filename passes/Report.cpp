@@ -127,7 +127,8 @@ TrafficReport trafficReport(const Schedule &s) {
       r.buckets[b].sentBytes += bytes;
       r.sentBytes += bytes;
     }
-  for (BucketTraffic &b : r.buckets) // forward and backward need it once each, unless several layers do
+  for (BucketTraffic &b :
+       r.buckets) // forward and backward need it once each, unless several layers do
     b.tied = s.step.stage == 3 && !b.resident && b.gathers > 2 * s.step.gradAccum;
   return r;
 }

@@ -20,7 +20,7 @@ struct MemoryReport {
   int64_t temporaries = 0;                  // at the peak
   int64_t arena = 0, load = 0;
   std::string peakProgram, peakInstr, peakOrigin;
-  std::vector<LiveBuffer> live;             // temporaries at the peak, largest first
+  std::vector<LiveBuffer> live; // temporaries at the peak, largest first
 };
 MemoryReport memoryReport(const Schedule &s);
 
@@ -35,10 +35,10 @@ struct BucketTraffic {
 };
 struct TrafficReport {
   std::vector<BucketTraffic> buckets;
-  int64_t sentBytes = 0;               // of buckets
-  int64_t scalarBytes = 0;             // loss, norm, counts
-  int64_t gatheredElems = 0;           // parameters gathered per micro-batch pass (stage 3), valid
-  int64_t residentElems = 0;           // parameters that stay whole on every rank
+  int64_t sentBytes = 0;     // of buckets
+  int64_t scalarBytes = 0;   // loss, norm, counts
+  int64_t gatheredElems = 0; // parameters gathered per micro-batch pass (stage 3), valid
+  int64_t residentElems = 0; // parameters that stay whole on every rank
 };
 TrafficReport trafficReport(const Schedule &s);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "Gpt2.h"
+#include "test/unit/Gpt2.h"
 
 #include "tools/Devices.h"
 #include "tools/Workspace.h"
@@ -39,7 +39,8 @@ StatusOr<std::unique_ptr<Trainer>> startGpt2(const Gpt2Run &run) {
   return Trainer::create(std::move(s), std::move(d), o);
 }
 
-template <typename T> static std::vector<double> numbers(const std::string &bytes, size_t at, size_t end) {
+template <typename T>
+static std::vector<double> numbers(const std::string &bytes, size_t at, size_t end) {
   std::vector<double> out((end - at) / sizeof(T));
   for (double &v : out) {
     T x;
@@ -71,8 +72,8 @@ Tensors readSafetensors(const std::string &path) {
     auto *offsets = o->getArray("data_offsets");
     size_t at = 8 + headerSize + *(*offsets)[0].getAsInteger();
     size_t end = 8 + headerSize + *(*offsets)[1].getAsInteger();
-    out[entry.first.str()] =
-        *o->getString("dtype") == "F64" ? numbers<double>(bytes, at, end) : numbers<float>(bytes, at, end);
+    out[entry.first.str()] = *o->getString("dtype") == "F64" ? numbers<double>(bytes, at, end)
+                                                             : numbers<float>(bytes, at, end);
   }
   return out;
 }
@@ -101,8 +102,9 @@ Tensors gradientsOf(const Trainer &t) {
     for (int rank = 0; rank < ranks; ++rank)
       if (auto part = t.readBuffer(buffer.name, rank); part.ok())
         bytes.append(reinterpret_cast<const char *>(part->data()), part->size());
-    std::vector<double> all = buffer.type.dtype == DType::F64 ? numbers<double>(bytes, 0, bytes.size())
-                                                              : numbers<float>(bytes, 0, bytes.size());
+    std::vector<double> all = buffer.type.dtype == DType::F64
+                                  ? numbers<double>(bytes, 0, bytes.size())
+                                  : numbers<float>(bytes, 0, bytes.size());
     for (const SegmentInfo &g : b.segments) {
       int64_t n = Type(b.dtype, g.shape).elems();
       out[g.exportName].assign(all.begin() + g.at, all.begin() + g.at + n);

@@ -17,9 +17,9 @@ namespace ds::test {
 std::string inTree(const std::string &path);
 
 struct Gpt2Run {
-  std::string model;       // "models/gpt2-small/model.onnx"
-  int64_t sequence = 64;   // 0: the model is static
-  std::string tokens;      // "data/train.bin"
+  std::string model;     // "models/gpt2-small/model.onnx"
+  int64_t sequence = 64; // 0: the model is static
+  std::string tokens;    // "data/train.bin"
   std::string device = "cpu";
   int threads = 1;
   PlanConfig config;

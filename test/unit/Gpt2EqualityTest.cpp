@@ -5,7 +5,7 @@
 //   Gpt2EqualitySlow: worlds 1, 2, 3, 4, 8 x accumulation 1, 2 x stages 0-3 x 3 bucket sizes x overlap on, off, all of
 //     them: 2 updates of 4 tokens per row; then 3 updates of 16 tokens, with bucket size and overlap taken in turn.
 //   Gpt2Equality: worlds 2 and 3 of the second.
-#include "Gpt2.h"
+#include "test/unit/Gpt2.h"
 
 #include "tools/Devices.h"
 #include "tools/Workspace.h"
@@ -106,8 +106,8 @@ void run(Setting s, bool everything) {
         std::optional<Trained> &same = s.accum > 1 && s.world > 1 && stage >= 2 ? late : early;
         if (!same)
           same = r;
-        std::string what = "stage " + std::to_string(stage) + ", buckets of " + std::to_string(kBuckets[b]) +
-                           (overlap ? ", overlap" : "");
+        std::string what = "stage " + std::to_string(stage) + ", buckets of " +
+                           std::to_string(kBuckets[b]) + (overlap ? ", overlap" : "");
         EXPECT_TRUE(same->weights == r.weights) << what;
         EXPECT_EQ(same->losses, r.losses) << what;
         EXPECT_EQ(same->norms, r.norms) << what;
@@ -118,7 +118,8 @@ void run(Setting s, bool everything) {
   Trained &reference = first.try_emplace(s.sequence, *early).first->second;
   for (const std::optional<Trained> &t : {early, late})
     for (size_t u = 0; t && u < t->losses.size(); ++u) {
-      EXPECT_NEAR(t->losses[u], reference.losses[u], 1e-6 * reference.losses[u]) << "update " << u + 1;
+      EXPECT_NEAR(t->losses[u], reference.losses[u], 1e-6 * reference.losses[u])
+          << "update " << u + 1;
       EXPECT_NEAR(t->norms[u], reference.norms[u], 1e-4 * reference.norms[u]) << "update " << u + 1;
     }
 }
@@ -126,17 +127,25 @@ void run(Setting s, bool everything) {
 class Gpt2Equality : public ::testing::TestWithParam<std::tuple<int64_t, int64_t>> {};
 class Gpt2EqualitySlow : public Gpt2Equality {};
 
-TEST_P(Gpt2Equality, InTurn) { run({16, 3, std::get<0>(GetParam()), std::get<1>(GetParam())}, false); }
-TEST_P(Gpt2EqualitySlow, InTurn) { run({16, 3, std::get<0>(GetParam()), std::get<1>(GetParam())}, false); }
-TEST_P(Gpt2EqualitySlow, Everything) { run({4, 2, std::get<0>(GetParam()), std::get<1>(GetParam())}, true); }
+TEST_P(Gpt2Equality, InTurn) {
+  run({16, 3, std::get<0>(GetParam()), std::get<1>(GetParam())}, false);
+}
+TEST_P(Gpt2EqualitySlow, InTurn) {
+  run({16, 3, std::get<0>(GetParam()), std::get<1>(GetParam())}, false);
+}
+TEST_P(Gpt2EqualitySlow, Everything) {
+  run({4, 2, std::get<0>(GetParam()), std::get<1>(GetParam())}, true);
+}
 
 std::string nameOf(const ::testing::TestParamInfo<std::tuple<int64_t, int64_t>> &i) {
-  return "World" + std::to_string(std::get<0>(i.param)) + "Accum" + std::to_string(std::get<1>(i.param));
+  return "World" + std::to_string(std::get<0>(i.param)) + "Accum" +
+         std::to_string(std::get<1>(i.param));
 }
 using ::testing::Combine;
 using ::testing::Values;
 INSTANTIATE_TEST_SUITE_P(Some, Gpt2Equality, Combine(Values(2, 3), Values(1, 2)), nameOf);
-INSTANTIATE_TEST_SUITE_P(All, Gpt2EqualitySlow, Combine(Values(1, 2, 3, 4, 8), Values(1, 2)), nameOf);
+INSTANTIATE_TEST_SUITE_P(All, Gpt2EqualitySlow, Combine(Values(1, 2, 3, 4, 8), Values(1, 2)),
+                         nameOf);
 
 } // namespace
 

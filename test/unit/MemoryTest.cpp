@@ -2,7 +2,7 @@
 //
 // Memory of the small GPT-2's plans: state bytes per element are those of the table in docs/memory.md, read off the
 // schedule; and the arena is at most 2 % above the maximum load, the least that any placement could reach.
-#include "Gpt2.h"
+#include "test/unit/Gpt2.h"
 
 #include <gtest/gtest.h>
 
@@ -56,20 +56,26 @@ TEST_P(Memory, StatesOfTheTableAndTightArena) {
       if (!b.type.dims.empty()) // without the loss
         bytes[b.kind] += b.bytes;
     BytesPerElement expected = table(stage, world, accum);
-    EXPECT_EQ(bytes[BufferKind::Param] * world, expected.params * elems) << "accumulation " << accum;
-    EXPECT_EQ(bytes[BufferKind::State] * world, expected.states * elems) << "accumulation " << accum;
-    EXPECT_EQ(bytes[BufferKind::Accum] * world, expected.accums * elems) << "accumulation " << accum;
+    EXPECT_EQ(bytes[BufferKind::Param] * world, expected.params * elems)
+        << "accumulation " << accum;
+    EXPECT_EQ(bytes[BufferKind::State] * world, expected.states * elems)
+        << "accumulation " << accum;
+    EXPECT_EQ(bytes[BufferKind::Accum] * world, expected.accums * elems)
+        << "accumulation " << accum;
     ASSERT_EQ(s->arenas.size(), 1u);
     const ArenaInfo &arena = s->arenas[0];
     EXPECT_GE(arena.bytes, arena.load);
-    EXPECT_LE(static_cast<double>(arena.bytes), 1.02 * static_cast<double>(arena.load)) << "accumulation " << accum;
+    EXPECT_LE(static_cast<double>(arena.bytes), 1.02 * static_cast<double>(arena.load))
+        << "accumulation " << accum;
     RecordProperty("over_load_percent_accum" + std::to_string(accum),
-                   std::to_string(100.0 * static_cast<double>(arena.bytes - arena.load) / static_cast<double>(arena.load)));
+                   std::to_string(100.0 * static_cast<double>(arena.bytes - arena.load) /
+                                  static_cast<double>(arena.load)));
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Gpt2, Memory,
-                         ::testing::Combine(::testing::Values(0, 1, 2, 3), ::testing::Values(1, 2, 3, 4, 8)));
+                         ::testing::Combine(::testing::Values(0, 1, 2, 3),
+                                            ::testing::Values(1, 2, 3, 4, 8)));
 
 } // namespace
 

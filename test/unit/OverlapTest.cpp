@@ -3,7 +3,7 @@
 // With a slow link, at least half of the time in all_gathers passes while the rank computes, seen in the trace of
 // the small GPT-2 under stage 3; without overlap_comm almost none. The link is set from the measured compute time,
 // so that the machine's speed does not matter.
-#include "Gpt2.h"
+#include "test/unit/Gpt2.h"
 
 #include "llvm/Support/JSON.h"
 

@@ -3,7 +3,7 @@
 // The small GPT-2 against PyTorch, tensor by tensor, at 16 places of each and by norm (test/golden/README.md): gradients
 // of one backward, and weights after 50 updates. Distances are relative to the tensor's own size at as many places, or,
 // under Adam, to how far it moved. The tiny GPT-2 is compared whole by PytorchTest.cpp.
-#include "Gpt2.h"
+#include "test/unit/Gpt2.h"
 
 #include "frontend/ConfigFile.h"
 
@@ -39,7 +39,8 @@ std::map<std::string, Sampled> readGolden(const std::string &file, bool f64) {
     }
     const llvm::json::Object &o = *json->getAsObject();
     Sampled &s = out[o.getString("name")->str()];
-    s.norm = *o.getNumber("norm_f64"); // PyTorch's fp32 norms are off by more than its gradients are
+    s.norm =
+        *o.getNumber("norm_f64"); // PyTorch's fp32 norms are off by more than its gradients are
     for (const llvm::json::Value &v : *o.getArray("index"))
       s.index.push_back(static_cast<size_t>(*v.getAsInteger()));
     for (const llvm::json::Value &v : *o.getArray(f64 ? "value_f64" : "value"))
@@ -79,7 +80,10 @@ bool isKeyBias(const std::string &name, size_t at, size_t size) {
 class Worst {
 public:
   explicit Worst(double allowed) : allowed(allowed) {}
-  ~Worst() { std::printf("worst %.2g %% of the allowance of %g, %s\n", 100 * worst / allowed, allowed, where.c_str()); }
+  ~Worst() {
+    std::printf("worst %.2g %% of the allowance of %g, %s\n", 100 * worst / allowed, allowed,
+                where.c_str());
+  }
   void add(double distance, const std::string &name) {
     EXPECT_LE(distance, allowed) << name;
     if (distance > worst)

@@ -2,7 +2,7 @@
 //
 // Against PyTorch: gradients of one backward tensor by tensor, and weights after 50 updates, of the tiny GPT-2 in all
 // four exports. Losses of the small GPT-2 are compared by test/exec/pytorch-*.test.
-#include "Gpt2.h"
+#include "test/unit/Gpt2.h"
 
 #include "frontend/ConfigFile.h"
 
@@ -31,7 +31,8 @@ Gpt2Run tiny(const std::string &exporter, const std::string &config, int64_t wor
     o.optimizer = "sgd";
     o.set.emplace_back("gradient_clipping", "0");
   }
-  auto c = readConfig(config.empty() ? "" : inTree("test/golden/gpt2-tiny/" + config + ".ds_config.json"), o);
+  auto c = readConfig(
+      config.empty() ? "" : inTree("test/golden/gpt2-tiny/" + config + ".ds_config.json"), o);
   EXPECT_TRUE(c.ok()) << c.status().str();
   if (c.ok())
     run.config = *c;
@@ -92,7 +93,8 @@ void compareWeights(Gpt2Run run, const std::string &golden, double tolerance, bo
     auto r = (*t)->step();
     ASSERT_TRUE(r.ok()) << r.status().str();
   }
-  Tensors actual = weightsOf(**t), expected = readSafetensors(inTree("test/golden/gpt2-tiny/" + golden));
+  Tensors actual = weightsOf(**t),
+          expected = readSafetensors(inTree("test/golden/gpt2-tiny/" + golden));
   ASSERT_FALSE(expected.empty());
   for (auto &[name, values] : expected) {
     ASSERT_EQ(actual[name].size(), values.size()) << name;
@@ -117,7 +119,8 @@ void compareWeights(Gpt2Run run, const std::string &golden, double tolerance, bo
 TEST(Pytorch, WeightsUnderSgd) {
   compareWeights(tiny("dynamo", "sgd", 4), "sgd.weights.safetensors", 1e-5, false);
   compareWeights(tiny("dynamo", "sgd", 2), "sgd.weights.safetensors", 1e-5, false);
-  compareWeights(tiny("dynamo", "sgd-nesterov", 4), "sgd-nesterov.weights.safetensors", 1e-5, false);
+  compareWeights(tiny("dynamo", "sgd-nesterov", 4), "sgd-nesterov.weights.safetensors", 1e-5,
+                 false);
 }
 
 TEST(Pytorch, WeightsUnderAdam) {

@@ -5,7 +5,7 @@
 //   stages 0, 1: 2      stage 2: A + 1      stage 3: 3 A
 // Only at stage 3 do buckets differ, each for one reason: resident ones are not gathered (A + 1), a tied one is gathered
 // where each layer needs it, and one that backward does not need only once per micro-batch. Padding goes with its bucket.
-#include "Gpt2.h"
+#include "test/unit/Gpt2.h"
 
 #include "passes/Report.h"
 
@@ -48,7 +48,8 @@ void checkTheory(const Schedule &s, const TrafficReport &plan, int64_t threshold
   std::vector<std::string> tied, once;
   for (const BucketTraffic &b : plan.buckets) {
     int64_t calls = b.gathers + b.reductions, expected = callsByTheory(stage, accum, false);
-    EXPECT_EQ(b.sentBytes * world, calls * (b.validElems + b.paddingElems) * 4 * (world - 1)) << b.bucket;
+    EXPECT_EQ(b.sentBytes * world, calls * (b.validElems + b.paddingElems) * 4 * (world - 1))
+        << b.bucket;
     EXPECT_EQ(b.reductions, stage <= 1 ? 1 : accum) << b.bucket;
     if (b.resident) {
       EXPECT_EQ(calls, callsByTheory(stage, accum, true)) << b.bucket;
@@ -121,8 +122,8 @@ TEST_P(Traffic, CountedIsPlannedIsTheory) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Gpt2, Traffic,
-                         ::testing::Combine(::testing::Values(0, 1, 2, 3), ::testing::Values(2, 3, 4),
-                                            ::testing::Values(1, 4)));
+                         ::testing::Combine(::testing::Values(0, 1, 2, 3),
+                                            ::testing::Values(2, 3, 4), ::testing::Values(1, 4)));
 
 // One rank sends nothing.
 TEST(Traffic, OneRank) {
