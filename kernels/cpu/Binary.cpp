@@ -36,10 +36,10 @@ DS_BINARY(SubOp, hn::Sub(a, b))
 DS_BINARY(MulOp, hn::Mul(a, b))
 DS_BINARY(DivOp, hn::Div(a, b))
 // NaN wins, the first operand's if both are; equal operands give the first.
-DS_BINARY(MaxOp, hn::IfThenElse(hn::Or(hn::IsNaN(b), hn::Lt(a, b)),
-                                hn::IfThenElse(hn::IsNaN(a), a, b), a))
-DS_BINARY(MinOp, hn::IfThenElse(hn::Or(hn::IsNaN(b), hn::Lt(b, a)),
-                                hn::IfThenElse(hn::IsNaN(a), a, b), a))
+DS_BINARY(MaxOp,
+          hn::IfThenElse(hn::Or(hn::IsNaN(b), hn::Lt(a, b)), hn::IfThenElse(hn::IsNaN(a), a, b), a))
+DS_BINARY(MinOp,
+          hn::IfThenElse(hn::Or(hn::IsNaN(b), hn::Lt(b, a)), hn::IfThenElse(hn::IsNaN(a), a, b), a))
 DS_BINARY(ReluGradOp, hn::IfThenElseZero(hn::Gt(b, set(0.0f)), a))
 DS_BINARY(TanhGradOp, hn::Mul(a, hn::NegMulAdd(b, b, set(1.0f))))
 #undef DS_BINARY
@@ -60,16 +60,26 @@ void runBinary(const float *a, int stepA, const float *b, int stepB, float *out,
 
 BinaryRun binaryRun(Binary k) {
   switch (k) {
-  case Binary::Add: return runBinary<AddOp>;
-  case Binary::Sub: return runBinary<SubOp>;
-  case Binary::Mul: return runBinary<MulOp>;
-  case Binary::Div: return runBinary<DivOp>;
-  case Binary::Max: return runBinary<MaxOp>;
-  case Binary::Min: return runBinary<MinOp>;
-  case Binary::ReluGrad: return runBinary<ReluGradOp>;
-  case Binary::TanhGrad: return runBinary<TanhGradOp>;
-  case Binary::GeluTanhGrad: return runBinary<GeluTanhGrad>;
-  case Binary::GeluErfGrad: return runBinary<GeluErfGrad>;
+  case Binary::Add:
+    return runBinary<AddOp>;
+  case Binary::Sub:
+    return runBinary<SubOp>;
+  case Binary::Mul:
+    return runBinary<MulOp>;
+  case Binary::Div:
+    return runBinary<DivOp>;
+  case Binary::Max:
+    return runBinary<MaxOp>;
+  case Binary::Min:
+    return runBinary<MinOp>;
+  case Binary::ReluGrad:
+    return runBinary<ReluGradOp>;
+  case Binary::TanhGrad:
+    return runBinary<TanhGradOp>;
+  case Binary::GeluTanhGrad:
+    return runBinary<GeluTanhGrad>;
+  case Binary::GeluErfGrad:
+    return runBinary<GeluErfGrad>;
   }
   return nullptr;
 }

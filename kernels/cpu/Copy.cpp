@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/Copy.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -13,23 +14,38 @@ const char *StridedCopy::init(int rank, const int64_t *dims, const int64_t *dst,
   const int64_t *strides[] = {dst, src};
   if (const char *message = loop.init(rank, dims, 2, strides))
     return message;
+  const int inner = loop.rank - 1;
+  const int64_t *from = loop.strides[1];
+  if (loop.rank < 2 || loop.strides[0][inner] != 1 || from[inner] == 0)
+    return nullptr;
+  if (from[inner] == 1) {
+    // Rows are whole in both. Either side may have its rows in order; the other is then touched in as
+    // many places in turn as the axis above the rows is long: take the shorter axis there.
+    int nearest = inner - 1;
+    for (int i = 0; i < inner; ++i)
+      if (std::abs(from[i]) < std::abs(from[nearest]))
+        nearest = i;
+    if (loop.dims[nearest] < loop.dims[inner - 1])
+      moveAxis(nearest, inner - 1);
+    return nullptr;
+  }
   // If the source runs along another axis than the destination, bring that axis next to the innermost
   // and copy square tiles: every cache line that is touched is used whole.
-  int inner = loop.rank - 1;
-  if (loop.rank < 2 || loop.strides[0][inner] != 1 || loop.strides[1][inner] == 1 ||
-      loop.strides[1][inner] == 0)
-    return nullptr;
   for (int i = inner - 1; i >= 0; --i)
-    if (loop.strides[1][i] == 1 && loop.dims[i] >= 4) {
-      for (int k = i; k + 1 < inner; ++k) {
-        std::swap(loop.dims[k], loop.dims[k + 1]);
-        std::swap(loop.strides[0][k], loop.strides[0][k + 1]);
-        std::swap(loop.strides[1][k], loop.strides[1][k + 1]);
-      }
+    if (from[i] == 1 && loop.dims[i] >= 4) {
+      moveAxis(i, inner - 1);
       tiled = true;
       break;
     }
   return nullptr;
+}
+
+void StridedCopy::moveAxis(int from, int to) {
+  for (int k = from; k < to; ++k) {
+    std::swap(loop.dims[k], loop.dims[k + 1]);
+    std::swap(loop.strides[0][k], loop.strides[0][k + 1]);
+    std::swap(loop.strides[1][k], loop.strides[1][k + 1]);
+  }
 }
 
 // Rows r of the destination are contiguous, columns c of it are contiguous in the source.
@@ -91,10 +107,14 @@ void StridedCopy::run(void *dst, const void *src) const {
   if (loop.elems() == 0)
     return;
   switch (bytes) {
-  case 1: return runAs(static_cast<uint8_t *>(dst), static_cast<const uint8_t *>(src));
-  case 2: return runAs(static_cast<uint16_t *>(dst), static_cast<const uint16_t *>(src));
-  case 4: return runAs(static_cast<uint32_t *>(dst), static_cast<const uint32_t *>(src));
-  default: return runAs(static_cast<uint64_t *>(dst), static_cast<const uint64_t *>(src));
+  case 1:
+    return runAs(static_cast<uint8_t *>(dst), static_cast<const uint8_t *>(src));
+  case 2:
+    return runAs(static_cast<uint16_t *>(dst), static_cast<const uint16_t *>(src));
+  case 4:
+    return runAs(static_cast<uint32_t *>(dst), static_cast<const uint32_t *>(src));
+  default:
+    return runAs(static_cast<uint64_t *>(dst), static_cast<const uint64_t *>(src));
   }
 }
 

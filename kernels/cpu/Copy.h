@@ -20,6 +20,7 @@ public:
 private:
   template <class T> void runAs(T *dst, const T *src) const;
   template <class T> void tiles(T *dst, const T *src) const;
+  void moveAxis(int from, int to); // from < to
   Loop loop;
   int64_t bytes = 0;
   int threads = 1;

@@ -68,7 +68,7 @@ public:
   const char *prepare(const DsLaunch &l) {
     init(l.outs[0], l.ins[1], normAxis(attr(l, "axis").i, l.outs[0].rank));
     return is(l.ins[0], DType::F32) && is(l.outs[0], DType::F32) ? nullptr
-                                                                : "gather_grad needs f32";
+                                                                 : "gather_grad needs f32";
   }
   const char *run(const DsLaunch &l) {
     const float *dy = f32(l.ins[0]);

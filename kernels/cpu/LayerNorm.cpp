@@ -21,7 +21,8 @@ namespace ds::cpu::HWY_NAMESPACE {
 void layerNormRow(const float *x, const float *scale, const float *bias, double eps, float *y,
                   float *mean, float *rstd, int64_t n) {
   const double inv = 1.0 / static_cast<double>(n);
-  const double mu = inv * rowSum(n, [&](int64_t i, int64_t m) HWY_ATTR { return loadAt(x, i, m, 0); });
+  const double mu =
+      inv * rowSum(n, [&](int64_t i, int64_t m) HWY_ATTR { return loadAt(x, i, m, 0); });
   const float center = static_cast<float>(mu);
   const VF vc = set(center);
   double var = inv * rowSum(n, [&](int64_t i, int64_t m) HWY_ATTR {

@@ -22,9 +22,8 @@ namespace ds::cpu::HWY_NAMESPACE {
 double logSumExp(const float *x, int64_t n) {
   const float top = rowExtreme<true>(x, n);
   const VF v = set(top);
-  double sum = rowSum(n, [&](int64_t i, int64_t m) HWY_ATTR {
-    return expOf(hn::Sub(loadAt(x, i, m, -1.0f / 0.0f), v));
-  });
+  double sum = rowSum(n, [&](int64_t i, int64_t m)
+                             HWY_ATTR { return expOf(hn::Sub(loadAt(x, i, m, -1.0f / 0.0f), v)); });
   return static_cast<double>(top) + std::log(sum);
 }
 
@@ -152,8 +151,9 @@ public:
   const char *prepare(const DsLaunch &l) {
     n = elems(l.ins[0]);
     chunk = chunkElems(l);
-    return is(l.ins[0], DType::F32) && is(l.ins[1], DType::F32) ? nullptr
-                                                               : "the cpu kernel needs f32 operands";
+    return is(l.ins[0], DType::F32) && is(l.ins[1], DType::F32)
+               ? nullptr
+               : "the cpu kernel needs f32 operands";
   }
   const char *run(const DsLaunch &l) {
     auto part = HWY_DYNAMIC_DISPATCH(squaredError);
@@ -179,8 +179,9 @@ class MseGrad {
 public:
   const char *prepare(const DsLaunch &l) {
     n = elems(l.ins[0]);
-    return is(l.ins[0], DType::F32) && is(l.ins[1], DType::F32) ? nullptr
-                                                               : "the cpu kernel needs f32 operands";
+    return is(l.ins[0], DType::F32) && is(l.ins[1], DType::F32)
+               ? nullptr
+               : "the cpu kernel needs f32 operands";
   }
   const char *run(const DsLaunch &l) {
     auto range = HWY_DYNAMIC_DISPATCH(scaledDifference);

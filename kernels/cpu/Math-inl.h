@@ -86,12 +86,14 @@ HWY_INLINE VF tanhOf(VF x) {
 }
 
 HWY_INLINE VF sigmoidOf(VF x) {
-  return hn::Div(set(1.0f), hn::Add(set(1.0f), expOf(hn::Neg(x))));
+  VF e = expOf(hn::Neg(hn::Abs(x))); // in (0, 1]: nothing overflows
+  VF top = hn::IfThenElse(hn::Lt(x, hn::Zero(F32())), e, set(1.0f));
+  return hn::Div(top, hn::Add(set(1.0f), e));
 }
 
 /// erfc(t) for t >= 0.85 with relative accuracy, as erfcx(t) * exp(-t^2).
 HWY_INLINE VF erfcTail(VF t) {
-  t = hn::IfThenElse(hn::Gt(t, set(10.0f)), set(10.0f), t);
+  t = hn::IfThenElse(hn::Gt(t, set(10.5f)), set(10.5f), t); // 0 from here on
   VF v = hn::Div(set(1.0f), hn::Add(t, set(1.5f)));
   static constexpr float k[] = {-1.95248367e-6f, 0.5643053055f, 0.84335196f,
                                 1.029037118f,    0.2684609294f, 1.518314362f,
@@ -102,7 +104,7 @@ HWY_INLINE VF erfcTail(VF t) {
 }
 /// erf(x) for |x| <= 0.9.
 HWY_INLINE VF erfSmall(VF x) {
-  static constexpr float k[] = {0.12837922573f,  -0.376126349f,    0.1128371507f,    -0.02686051093f,
+  static constexpr float k[] = {0.12837922573f,  -0.376126349f,     0.1128371507f,  -0.02686051093f,
                                 0.005203864537f, -0.0008175704279f, 8.513382636e-5f};
   return hn::MulAdd(x, poly(hn::Mul(x, x), k), x);
 }

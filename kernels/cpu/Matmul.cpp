@@ -58,8 +58,8 @@ const char *matmulShape(const DsLaunch &l, MatmulShape &s) {
       s.batchA[s.batchRank] = batch.strides[1][i];
       s.batchB[s.batchRank++] = batch.strides[2][i];
     }
-  if (s.batchRank == 1 && s.batchB[0] == 0 && (s.m == 1 || (s.batchA[0] == s.m * s.am &&
-                                                           s.batchC[0] == s.m * s.cm))) {
+  if (s.batchRank == 1 && s.batchB[0] == 0 &&
+      (s.m == 1 || (s.batchA[0] == s.m * s.am && s.batchC[0] == s.m * s.cm))) {
     if (s.m == 1) {
       s.am = s.batchA[0];
       s.cm = s.batchC[0];

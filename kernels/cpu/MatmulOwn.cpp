@@ -93,21 +93,22 @@ void ownMatmul(const MatmulShape &s, const float *a, const float *b, float *c, i
   const int64_t panels = (s.n + width - 1) / width, blocks = (s.m + kRows - 1) / kRows;
   const int64_t each = panels * blocks, items = s.batches() * each;
   auto panel = HWY_DYNAMIC_DISPATCH(matmulPanel);
-  parallelFor(threads, items, items * kRows * width + s.m * s.n * s.k / 16, [&](int64_t begin, int64_t end) {
-    for (int64_t item = begin; item < end; ++item) {
-      int64_t offA = 0, offB = 0, offC = 0, rest = item / each;
-      for (int i = s.batchRank - 1; i >= 0; --i) {
-        const int64_t at = rest % s.batch[i];
-        rest /= s.batch[i];
-        offA += at * s.batchA[i];
-        offB += at * s.batchB[i];
-        offC += at * s.batchC[i];
-      }
-      const int64_t i0 = item % each / panels * kRows;
-      panel(s, a + offA, b + offB, c + offC, i0, std::min(s.m, i0 + kRows),
-            item % panels * width);
-    }
-  });
+  parallelFor(threads, items, items * kRows * width + s.m * s.n * s.k / 16,
+              [&](int64_t begin, int64_t end) {
+                for (int64_t item = begin; item < end; ++item) {
+                  int64_t offA = 0, offB = 0, offC = 0, rest = item / each;
+                  for (int i = s.batchRank - 1; i >= 0; --i) {
+                    const int64_t at = rest % s.batch[i];
+                    rest /= s.batch[i];
+                    offA += at * s.batchA[i];
+                    offB += at * s.batchB[i];
+                    offC += at * s.batchC[i];
+                  }
+                  const int64_t i0 = item % each / panels * kRows;
+                  panel(s, a + offA, b + offB, c + offC, i0, std::min(s.m, i0 + kRows),
+                        item % panels * width);
+                }
+              });
 }
 
 } // namespace ds::cpu

@@ -112,12 +112,23 @@ struct Pad : MoveKernel {
     some = product(dims.data(), 0, x.rank) > 0;
     double v = attr(l, "value").f;
     switch (static_cast<DType>(y.dtype)) {
-    case DType::F32: put(static_cast<float>(v)); break;
-    case DType::F64: put(v); break;
-    case DType::I64: put(static_cast<int64_t>(v)); break;
-    case DType::I32: put(static_cast<int32_t>(v)); break;
-    case DType::Bool: put(static_cast<uint8_t>(v != 0)); break;
-    default: return "the cpu kernel pads f32, f64, i64, i32 and bool";
+    case DType::F32:
+      put(static_cast<float>(v));
+      break;
+    case DType::F64:
+      put(v);
+      break;
+    case DType::I64:
+      put(static_cast<int64_t>(v));
+      break;
+    case DType::I32:
+      put(static_cast<int32_t>(v));
+      break;
+    case DType::Bool:
+      put(static_cast<uint8_t>(v != 0));
+      break;
+    default:
+      return "the cpu kernel pads f32, f64, i64, i32 and bool";
     }
     fills = !covers;
     Strides none{};

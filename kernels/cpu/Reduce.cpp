@@ -218,18 +218,17 @@ private:
   static void columnsOf(const DsLaunch &l, const Stage &s, const float *x, float *out) {
     auto range = HWY_DYNAMIC_DISPATCH(reduceColumns);
     const int64_t tiles = (s.inner + kColumnTile - 1) / kColumnTile;
-    parallelFor(l.threads, s.outer * tiles, s.outer * s.n * s.inner,
-                [&](int64_t begin, int64_t end) {
-                  for (int64_t i = begin; i < end;) {
-                    // Neighbouring tiles go together: longer streams, same sums.
-                    int64_t o = i / tiles, first = i % tiles;
-                    int64_t last = std::min(tiles, first + (end - i));
-                    int64_t c0 = first * kColumnTile, c1 = std::min(s.inner, last * kColumnTile);
-                    range(K, x + o * s.n * s.inner + c0, s.n, s.inner, out + o * s.inner + c0,
-                          c1 - c0);
-                    i += last - first;
-                  }
-                });
+    parallelFor(
+        l.threads, s.outer * tiles, s.outer * s.n * s.inner, [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end;) {
+            // Neighbouring tiles go together: longer streams, same sums.
+            int64_t o = i / tiles, first = i % tiles;
+            int64_t last = std::min(tiles, first + (end - i));
+            int64_t c0 = first * kColumnTile, c1 = std::min(s.inner, last * kColumnTile);
+            range(K, x + o * s.n * s.inner + c0, s.n, s.inner, out + o * s.inner + c0, c1 - c0);
+            i += last - first;
+          }
+        });
   }
 
   Stage stages[kMaxRank];

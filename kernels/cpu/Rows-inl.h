@@ -90,7 +90,8 @@ template <bool kMax> HWY_INLINE float rowExtreme(const float *x, int64_t n) {
     b = better(b, q);
     c = better(c, r);
     e = better(e, s);
-    nan = hn::Or(nan, hn::Or(hn::Or(hn::IsNaN(p), hn::IsNaN(q)), hn::Or(hn::IsNaN(r), hn::IsNaN(s))));
+    nan =
+        hn::Or(nan, hn::Or(hn::Or(hn::IsNaN(p), hn::IsNaN(q)), hn::Or(hn::IsNaN(r), hn::IsNaN(s))));
   }
   for (; i < n; i += N) {
     VF p = loadAt(x, i, n - i < N ? n - i : N, x[0]);

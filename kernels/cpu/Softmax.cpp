@@ -44,14 +44,14 @@ static void logSoftmaxRow(const float *x, float *out, int64_t n) {
 }
 
 static void softmaxGradRow(const float *dy, const float *y, float *dx, int64_t n) {
-  double sum = rowSum(n, [&](int64_t i, int64_t m) HWY_ATTR {
-    return hn::Mul(loadAt(dy, i, m, 0), loadAt(y, i, m, 0));
-  });
+  double sum = rowSum(n, [&](int64_t i, int64_t m)
+                             HWY_ATTR { return hn::Mul(loadAt(dy, i, m, 0), loadAt(y, i, m, 0)); });
   const VF dot = set(static_cast<float>(sum));
   map2([&](VF g, VF p) HWY_ATTR { return hn::Mul(p, hn::Sub(g, dot)); }, dy, y, dx, n);
 }
 
-void softmaxRows(SoftmaxOp op, const float *a, const float *b, float *out, int64_t rows, int64_t n) {
+void softmaxRows(SoftmaxOp op, const float *a, const float *b, float *out, int64_t rows,
+                 int64_t n) {
   for (int64_t r = 0; r < rows; ++r, a += n, out += n) {
     if (op == SoftmaxOp::Softmax)
       softmaxRow(a, out, n);
@@ -98,7 +98,8 @@ void softmaxBlock(SoftmaxOp op, const float *a, const float *b, float *out, int6
                   int64_t inner) {
   const int64_t N = lanes();
   for (int64_t c = 0; c < inner; c += N)
-    softmaxColumns(op, a + c, b ? b + c : nullptr, out + c, n, inner, inner - c < N ? inner - c : N);
+    softmaxColumns(op, a + c, b ? b + c : nullptr, out + c, n, inner,
+                   inner - c < N ? inner - c : N);
 }
 
 } // namespace ds::cpu::HWY_NAMESPACE

@@ -9,8 +9,24 @@
 #ifndef DS_CPU_UNARY_KINDS
 #define DS_CPU_UNARY_KINDS
 namespace ds::cpu {
-enum class Unary { Neg, Abs, Sign, Exp, Log, Sqrt, Reciprocal, Tanh, Sigmoid, Erf, Floor, Ceil,
-                   Round, Relu, GeluTanh, GeluErf };
+enum class Unary {
+  Neg,
+  Abs,
+  Sign,
+  Exp,
+  Log,
+  Sqrt,
+  Reciprocal,
+  Tanh,
+  Sigmoid,
+  Erf,
+  Floor,
+  Ceil,
+  Round,
+  Relu,
+  GeluTanh,
+  GeluErf
+};
 using UnaryRun = void (*)(const float *a, float *out, int64_t n);
 } // namespace ds::cpu
 #endif
@@ -62,22 +78,38 @@ template <class Op> void runUnary(const float *a, float *out, int64_t n) { map1(
 
 UnaryRun unaryRun(Unary k) {
   switch (k) {
-  case Unary::Neg: return runUnary<NegOp>;
-  case Unary::Abs: return runUnary<AbsOp>;
-  case Unary::Sign: return runUnary<SignOp>;
-  case Unary::Exp: return runUnary<ExpOp>;
-  case Unary::Log: return runUnary<LogOp>;
-  case Unary::Sqrt: return runUnary<SqrtOp>;
-  case Unary::Reciprocal: return runUnary<ReciprocalOp>;
-  case Unary::Tanh: return runUnary<TanhOp>;
-  case Unary::Sigmoid: return runUnary<SigmoidOp>;
-  case Unary::Erf: return runUnary<ErfOp>;
-  case Unary::Floor: return runUnary<FloorOp>;
-  case Unary::Ceil: return runUnary<CeilOp>;
-  case Unary::Round: return runUnary<RoundOp>;
-  case Unary::Relu: return runUnary<ReluOp>;
-  case Unary::GeluTanh: return runUnary<GeluTanh>;
-  case Unary::GeluErf: return runUnary<GeluErf>;
+  case Unary::Neg:
+    return runUnary<NegOp>;
+  case Unary::Abs:
+    return runUnary<AbsOp>;
+  case Unary::Sign:
+    return runUnary<SignOp>;
+  case Unary::Exp:
+    return runUnary<ExpOp>;
+  case Unary::Log:
+    return runUnary<LogOp>;
+  case Unary::Sqrt:
+    return runUnary<SqrtOp>;
+  case Unary::Reciprocal:
+    return runUnary<ReciprocalOp>;
+  case Unary::Tanh:
+    return runUnary<TanhOp>;
+  case Unary::Sigmoid:
+    return runUnary<SigmoidOp>;
+  case Unary::Erf:
+    return runUnary<ErfOp>;
+  case Unary::Floor:
+    return runUnary<FloorOp>;
+  case Unary::Ceil:
+    return runUnary<CeilOp>;
+  case Unary::Round:
+    return runUnary<RoundOp>;
+  case Unary::Relu:
+    return runUnary<ReluOp>;
+  case Unary::GeluTanh:
+    return runUnary<GeluTanh>;
+  case Unary::GeluErf:
+    return runUnary<GeluErf>;
   }
   return nullptr;
 }

@@ -99,7 +99,8 @@ void chunkSums4(const float *x, double *sums) {
     HWY_ALIGN double lane[8];
     for (int k = 0; k < kParts; ++k)
       hn::Store(acc[c][k], d, lane + k * kLanes);
-    sums[c] = ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+    sums[c] =
+        ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
   }
 #else
   for (int c = 0; c < 4; ++c)

@@ -52,7 +52,7 @@ MAY_INCLUDE = {
 EXTRA = {
     "kernels_common": KERNEL_CORE,
     "kernels_ref": KERNEL_CORE,
-    "kernels_cpu": KERNEL_CORE + r"|kernels/ref/Element\.h$",  # the one definition of conversions
+    "kernels_cpu": KERNEL_CORE,
     "kernels_cuda": KERNEL_CORE,
     "runtime": r"kernels/Kernel\.h$",
 }

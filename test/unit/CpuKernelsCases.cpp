@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "test/unit/CpuKernelsCases.h"
+
+#include "test/unit/CpuCases.h"
+
+#include <algorithm>
+#include <map>
+
+namespace ds::test {
+
+Cases casesOf(const std::string &op) {
+  engine.seed(20240607);
+  static const std::map<std::string, Cases (*)(const std::string &)> table = {
+      {"relu_grad", gradCases},
+      {"gelu_grad", gradCases},
+      {"tanh_grad", gradCases},
+      {"pow", powCases},
+      {"where", whereCases},
+      {"cast", castCases},
+      {"concat", concatCases},
+      {"gather", gatherCases},
+      {"gather_grad", gatherCases},
+      {"matmul", matmulCases},
+      {"layer_norm", layerNormCases},
+      {"layer_norm_grad", layerNormCases},
+      {"pack", packCases},
+      {"accumulate", accumulateCases},
+  };
+  if (auto it = table.find(op); it != table.end())
+    return it->second(op);
+  auto in = [&](std::initializer_list<const char *> names) {
+    return std::find(names.begin(), names.end(), op) != names.end();
+  };
+  if (in({"neg", "abs", "sign", "exp", "log", "sqrt", "reciprocal", "tanh", "sigmoid", "erf",
+          "floor", "ceil", "round", "relu", "gelu"}))
+    return unaryCases(op);
+  if (in({"add", "sub", "mul", "div", "max", "min"}))
+    return binaryCases(op);
+  if (in({"copy", "transpose", "broadcast", "slice", "reverse", "trilu", "pad"}))
+    return moveCases(op);
+  if (in({"reduce_sum", "reduce_max", "reduce_min"}))
+    return reduceCases(op);
+  if (in({"softmax", "log_softmax", "softmax_grad"}))
+    return softmaxCases(op);
+  if (in({"cross_entropy", "cross_entropy_grad", "mse", "mse_grad"}))
+    return lossCases(op);
+  if (in({"adam", "sgd", "sum_squares"}))
+    return updateCases(op);
+  return {};
+}
+
+Allowance allowanceOf(const std::string &op) {
+  constexpr double kUlp = 1.2e-7; // of an f32, relative, at most
+  static const std::map<std::string, Allowance> table = {
+      {"exp", {1e-45, 1 * kUlp}},
+      {"log", {1e-45, 1 * kUlp}},
+      {"tanh", {1e-45, 2 * kUlp}},
+      {"sigmoid", {1e-45, 2 * kUlp}},
+      {"erf", {1e-45, 2 * kUlp}},
+      {"gelu", {1e-7, 4 * kUlp}},
+      {"gelu_grad", {2e-7, 6 * kUlp}},
+      {"tanh_grad", {0, 2 * kUlp}},
+      {"pow", {1e-45, 2 * kUlp}},
+      {"reduce_sum", {5e-5, 4 * kUlp}},
+      {"softmax", {1e-12, 2e-6}},
+      {"log_softmax", {1e-6, 1e-6}},
+      {"softmax_grad", {1e-7, 2e-6}},
+      {"matmul", {2e-5, 2e-6}},
+      {"layer_norm", {1e-6, 1e-6}},
+      {"layer_norm_grad", {2e-4, 4e-6}},
+      {"cross_entropy", {0, 1e-6}},
+      {"cross_entropy_grad", {1e-9, 1e-6}},
+      {"mse", {0, 1e-6}},
+      {"mse_grad", {1e-8, 4 * kUlp}},
+  };
+  auto it = table.find(op);
+  return it == table.end() ? Allowance{} : it->second;
+}
+
+} // namespace ds::test

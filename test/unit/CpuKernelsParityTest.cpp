@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every CPU row of Kernels.def against `ref`: within the op's allowance, and with the same bits on every run,
+// at every alignment, for the same threads. The worst difference is printed as a share of the allowance.
+#include "test/unit/CpuKernelsCases.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+
+#ifdef DS_HAVE_CPU_DEVICE
+
+namespace ds::test {
+namespace {
+
+/// |x - ref| as a share of what is allowed; infinite if they differ and nothing is.
+double share(double x, double ref, Allowance allowed) {
+  if (x == ref || (std::isnan(x) && std::isnan(ref)))
+    return 0;
+  double room = allowed.atol + allowed.rtol * std::fabs(ref);
+  double d = std::fabs(x - ref);
+  return std::isfinite(d) && room > 0 ? d / room : std::numeric_limits<double>::infinity();
+}
+
+/// Whether more threads can make a difference: smaller launches take one.
+bool mayFork(const KernelCase &c) {
+  int64_t largest = 0;
+  bool dense = true;
+  for (const auto *list : {&c.ins, &c.outs})
+    for (const Tensor &t : *list) {
+      largest = std::max(largest, t.elems());
+      dense &= t.layout == Layout::Dense;
+    }
+  return c.op == "matmul" ? dense : largest >= 10000;
+}
+
+class CpuKernels : public testing::TestWithParam<std::string> {};
+
+TEST_P(CpuKernels, MatchRef) {
+  const std::string op = GetParam();
+  std::vector<KernelCase> cases = casesOf(op);
+  ASSERT_FALSE(cases.empty()) << "no cases for " << op;
+  const Allowance allowed = allowanceOf(op);
+  double worst = 0;
+  std::string worstName;
+  for (const KernelCase &c : cases) {
+    DType first = c.ins[0].dtype;
+    const DsKernel *cpu = findKernel(cpuKernels(), op.c_str(), first);
+    const DsKernel *ref = findKernel(refKernels(), op.c_str(), first);
+    ASSERT_TRUE(cpu && ref) << c.name;
+    RunResult want = runKernel(*ref, c), got = runKernel(*cpu, c);
+    ASSERT_EQ(want.error, "") << "ref: " << c.name;
+    ASSERT_EQ(got.error, "") << c.name;
+    for (size_t i = 0; i < c.outs.size(); ++i) {
+      std::vector<double> x = numbers(got.bytes[i], c.outs[i].dtype);
+      std::vector<double> r = numbers(want.bytes[i], c.outs[i].dtype);
+      for (size_t k = 0; k < x.size(); ++k) {
+        double s = share(x[k], r[k], allowed);
+        ASSERT_LE(s, 1) << c.name << ": result " << i << " element " << k << " is " << x[k]
+                        << ", ref has " << r[k]
+                        << (c.ins[0].values.size() == x.size()
+                                ? ", operand 0 has " + std::to_string(c.ins[0].values[k])
+                                : "");
+        if (s > worst) {
+          worst = s;
+          worstName = c.name;
+        }
+      }
+    }
+    EXPECT_EQ(runKernel(*cpu, c, {1, 1}).bytes, got.bytes) << c.name << ": depends on alignment";
+    if (!mayFork(c))
+      continue;
+    RunResult two = runKernel(*cpu, c, {2, 0});
+    EXPECT_EQ(two.error, "") << c.name;
+    EXPECT_EQ(runKernel(*cpu, c, {2, 3}).bytes, two.bytes) << c.name << ": two runs differ";
+    if (op != "matmul") { // the only one that may depend on the threads
+      EXPECT_EQ(two.bytes, got.bytes) << c.name << ": depends on threads";
+    }
+  }
+  std::printf("%-20s %5zu cases, worst %6.1f %% of the allowance  %s\n", op.c_str(), cases.size(),
+              100 * worst, worstName.c_str());
+}
+
+std::vector<std::string> rows() {
+  std::vector<std::string> ops;
+  KernelTable table = cpuKernels();
+  for (size_t i = 0; i < table.count; ++i)
+    ops.push_back(table.rows[i].op);
+  return ops;
+}
+
+INSTANTIATE_TEST_SUITE_P(Rows, CpuKernels, testing::ValuesIn(rows()),
+                         [](const auto &info) { return info.param; });
+
+// Without its workspace matmul takes our own kernel; it must agree as well.
+TEST(CpuKernelsMatmul, OwnKernelMatchesRef) {
+  for (const KernelCase &c : casesOf("matmul")) {
+    RunResult want = runKernel(*findKernel(refKernels(), "matmul", DType::F32), c);
+    RunOptions options{2, 1, /*noWork=*/true};
+    RunResult got = runKernel(*findKernel(cpuKernels(), "matmul", DType::F32), c, options);
+    ASSERT_EQ(got.error, "") << c.name;
+    std::vector<double> x = numbers(got.bytes[0], DType::F32),
+                        r = numbers(want.bytes[0], DType::F32);
+    for (size_t k = 0; k < x.size(); ++k)
+      ASSERT_LE(share(x[k], r[k], allowanceOf("matmul")), 1) << c.name << " element " << k;
+  }
+}
+
+TEST(CpuKernelsErrors, BadIndicesAndLabels) {
+  auto one = [](DType t, std::vector<int64_t> dims, double v) {
+    return tensor(t, std::move(dims), [=] { return v; });
+  };
+  Tensor x = one(DType::F32, {4, 3}, 1);
+  for (double bad : {4.0, -5.0}) {
+    KernelCase g{"", "gather", Attrs{}, {x, one(DType::I64, {2}, bad)}, {{DType::F32, {2, 3}, {}}},
+                 {}, {}};
+    EXPECT_EQ(runKernel(*findKernel(cpuKernels(), "gather", DType::F32), g).error,
+              "an index is out of range of the gathered axis");
+  }
+  for (double bad : {3.0, -1.0}) {
+    KernelCase c{"",
+                 "cross_entropy",
+                 Attrs{},
+                 {x, one(DType::I64, {4}, bad), one(DType::F64, {}, 1)},
+                 {{DType::F32, {}, {}}, {DType::F32, {4}, {}}},
+                 {},
+                 {}};
+    EXPECT_EQ(runKernel(*findKernel(cpuKernels(), "cross_entropy", DType::F32), c).error,
+              "a label is not a class and not ignore_index");
+  }
+}
+
+} // namespace
+} // namespace ds::test
+
+#endif
