@@ -24,11 +24,13 @@ void spreadOut(SchedProgram &p, int64_t start) {
   }
 }
 
-std::vector<size_t> computeWaitCounts(const SchedProgram &p) {
-  std::vector<size_t> counts;
-  for (const Instr &i : p.instrs)
-    counts.push_back(i.stream == Stream::Compute ? i.waits.size() : 0);
-  return counts;
+// Whether compute waits for anything that the plan before the layout did not already order before it.
+bool computeWaitsForReuse(const SchedProgram &p, const std::vector<std::array<int, kStreams>> &before) {
+  for (size_t k = 0; k < p.instrs.size(); ++k)
+    for (int w : p.instrs[k].waits)
+      if (p.instrs[k].stream == Stream::Compute && before[k][static_cast<int>(p.instrs[w].stream)] < w)
+        return true;
+  return false;
 }
 
 } // namespace
@@ -45,7 +47,6 @@ Status planMemory(Schedule &s, const PlanConfig &c) {
     spreadOut(p, arena.persistentBytes);
     auto before = computeWaits(s, p, c.overlap);
     computeIntervals(s, p, before);
-    std::vector<size_t> waits = computeWaitCounts(p);
 
     std::vector<PackItem> items;
     for (Buffer &b : p.own)
@@ -58,8 +59,11 @@ Status planMemory(Schedule &s, const PlanConfig &c) {
       if (b.last >= 0)
         b.offset = arena.persistentBytes + items[next++].offset;
 
+    // Throttles shaped lifetimes; now only bytes that are really reused need their waits.
+    for (Instr &i : p.instrs)
+      i.throttle = -1;
     computeWaits(s, p, c.overlap);
-    if (computeWaitCounts(p) != waits)
+    if (computeWaitsForReuse(p, before))
       return Status::internal("plan-memory: reuse of bytes made compute wait in " + p.name);
   }
   arena.bytes = arena.persistentBytes + temp;
