@@ -38,11 +38,11 @@ struct SchedulerConfig {
 
 struct LossConfig {
   enum class Kind : uint8_t { None, CrossEntropy, Mse, Output } kind = Kind::None;
-  std::string logits;  // ce: logits; mse: prediction; output: the loss output's name
-  std::string labels;  // ce: labels input (created if the graph has none); mse: target
+  std::string logits; // ce: logits; mse: prediction; output: the loss output's name
+  std::string labels; // ce: labels input (created if the graph has none); mse: target
   int64_t ignoreIndex = -100;
-  int64_t shift = 0;   // 1: labels[t] is compared with logits[t-1]
-  std::string text;    // as given
+  int64_t shift = 0; // 1: labels[t] is compared with logits[t-1]
+  std::string text;  // as given
 };
 
 struct PlanConfig {
@@ -60,15 +60,16 @@ struct PlanConfig {
   bool overlap = true;                       // overlap_comm
   std::string reduce;                        // "" (the stage's habit) | "boundary" | "every"
   std::string trainable, freeze;             // regexes
-  std::string dtype;                         // "" (the model's) | "f32" | "f64": compute type of the step
-  std::vector<std::string> assumptions;      // one line each, shown at the top of the summary
-  std::vector<std::string> noEffect;         // accepted keys that change nothing here, with the reason
+  std::string dtype; // "" (the model's) | "f32" | "f64": compute type of the step
+  std::vector<std::string> assumptions; // one line each, shown at the top of the summary
+  std::vector<std::string> noEffect;    // accepted keys that change nothing here, with the reason
   int64_t stepsPerPrint = 10;
   /// By full key ("optimizer.params.lr"): where the value came from, such as "ds.json:4:7", "--lr", "--set" or
   /// "derived: ...". Keys that are not here have their default.
   std::map<std::string, std::string> source;
   /// The target's workspace cap in bytes for a launch with these local types; empty: none (D8).
-  std::function<int64_t(OpKind, const std::vector<Type> &ins, const std::vector<Type> &outs, const Attrs &)>
+  std::function<int64_t(OpKind, const std::vector<Type> &ins, const std::vector<Type> &outs,
+                        const Attrs &)>
       workspaceBytes;
 };
 

@@ -75,6 +75,8 @@ public:
     TensorRole best = TensorRole::None;
     for (auto [n, slot] : it->second) {
       TensorRole r = roleOf(nodes[n].op(), slot, d);
+      if (r != TensorRole::None && d.size() <= 1 && feedsTrig(n, 0))
+        r = TensorRole::None; // frequencies of rotary or sine positions
       if (r == TensorRole::None && slot == 0 && movesOnly(nodes[n].op()))
         r = find(nodes[n].proto->output(0), d, depth + 1);
       if (r == TensorRole::Table || best == TensorRole::None)
@@ -90,6 +92,20 @@ public:
   }
 
 private:
+  // The node's result goes into Sin or Cos, through movement, products and concatenation.
+  bool feedsTrig(size_t n, int depth) const {
+    budget = depth == 0 ? 4096 : budget - 1; // paths meet again: do not follow all of them
+    if (depth > 6 || budget < 0 || nodes[n].proto->output_size() == 0)
+      return false;
+    for (auto [user, slot] : of(nodes[n].proto->output(0))) {
+      const std::string &op = nodes[user].op();
+      if (op == "Sin" || op == "Cos" ||
+          ((movesOnly(op) || op == "Concat" || op == "Mul") && feedsTrig(user, depth + 1)))
+        return true;
+    }
+    return false;
+  }
+
   void addBranches(const OnnxNode &n) {
     for (const onnx::AttributeProto &a : n.proto->attribute())
       for (const onnx::NodeProto &inner : a.g().node()) {
@@ -103,6 +119,7 @@ private:
 
   std::vector<OnnxNode> nodes;
   Uses uses;
+  mutable int budget = 0;
 };
 
 constexpr const char *kKind = "pkg.torch.export.graph_signature.InputSpec.kind";

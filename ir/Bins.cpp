@@ -16,7 +16,7 @@ void addToBins(int64_t *bins, double v) {
   int exponent;
   double fraction = std::frexp(v, &exponent); // v = fraction * 2^exponent, fraction in [0.5, 1)
   auto mantissa = static_cast<uint64_t>(std::ldexp(fraction, 53)); // exact, 53 bits
-  int low = exponent - 53 + 1088;                                  // bit position of mantissa's bit 0
+  int low = exponent - 53 + 1088; // bit position of mantissa's bit 0
   if (low < 0) { // subnormal results of frexp reach below 2^-1088 only with zero bits
     mantissa >>= -low;
     low = 0;

@@ -42,9 +42,9 @@ public:
   ValueKind kind;
   std::string name; // without % or @; unique among the program's values, or the module's symbols
   Type type;
-  Op *def = nullptr; // Result only
-  int index = 0;     // Result: which one
-  InputMeta input;   // Input only
+  Op *def = nullptr;                // Result only
+  int index = 0;                    // Result: which one
+  InputMeta input;                  // Input only
   llvm::SmallVector<Op *, 4> users; // one entry per use; ops of all programs for symbols
 
   bool isSymbol() const { return kind == ValueKind::Symbol; }
@@ -102,12 +102,13 @@ public:
 /// A list of ops; iteration order is execution order. Names are scoped per program.
 class Program {
 public:
-  std::string name; // "micro" (a func before form-programs), "micro.only", "micro.first", ..., "update"
+  std::string
+      name; // "micro" (a func before form-programs), "micro.only", "micro.first", ..., "update"
   bool isFunc = false; // printed as `func` until form-programs has run
   llvm::SmallVector<Value *, 4> inputs;
   llvm::simple_ilist<Op> ops;
   llvm::SmallVector<Value *, 8> returns; // named results the runtime reads, or later passes need
-  std::string place; // file:line:col in .dsir, for errors; not printed
+  std::string place;                     // file:line:col in .dsir, for errors; not printed
   Module *parent = nullptr;
 
   Value *input(llvm::StringRef name) const;
@@ -127,7 +128,7 @@ class Module {
 public:
   std::string name = "module";
   std::vector<std::pair<std::string, int64_t>> mesh; // axis name and size, e.g. {"dp", 4}
-  std::string directory; // base of relative Source paths; not printed
+  std::string directory;                             // base of relative Source paths; not printed
 
   Module() = default;
   Module(const Module &) = delete;

@@ -52,19 +52,20 @@ struct Buffer {
   Type type;          // local extent: a shard's dims are this rank's slice
   int64_t offset = 0; // bytes from the arena's start
   int64_t bytes = 0;
-  int first = 0, last = 0; // Temp, Work, Staging: closed interval of instruction indices (program order)
-  int line = 0;       // of the text it was parsed from, for errors; 0: made by the planner
+  int first = 0,
+      last = 0; // Temp, Work, Staging: closed interval of instruction indices (program order)
+  int line = 0; // of the text it was parsed from, for errors; 0: made by the planner
 };
 
 /// A typed window on a buffer. Every operand of an instruction is a place; place i < buffers is the
 /// whole buffer i, the others are declared by `view` lines.
 struct View {
   std::string name;
-  int buffer = 0;                // into Schedule::persistent, then the program's own buffers (see Program)
-  int64_t offset = 0;            // bytes from the buffer's start
+  int buffer = 0;     // into Schedule::persistent, then the program's own buffers (see Program)
+  int64_t offset = 0; // bytes from the buffer's start
   Type type;
-  std::vector<int64_t> strides;  // elements; empty means row-major
-  bool own = false;              // this rank's slice: starts `rank` x bytes of type further; row-major
+  std::vector<int64_t> strides; // elements; empty means row-major
+  bool own = false; // this rank's slice: starts `rank` x bytes of type further; row-major
   int line = 0;
 };
 
@@ -78,28 +79,28 @@ struct PlaceRef {
 struct Instr {
   Stream stream = Stream::Compute;
   InstrKind kind = InstrKind::Launch;
-  OpKind op = OpKind::Copy;     // Launch only
-  std::string label;            // unique in the program: destination, or op.bucket for in-place ones
+  OpKind op = OpKind::Copy; // Launch only
+  std::string label;        // unique in the program: destination, or op.bucket for in-place ones
   std::vector<PlaceRef> ins;
-  std::vector<PlaceRef> outs;   // named destination(s) first, then in-place ones after "->"
-  int named = 0;                // how many of outs stand before "="
+  std::vector<PlaceRef> outs; // named destination(s) first, then in-place ones after "->"
+  int named = 0;              // how many of outs stand before "="
   Attrs attrs;
-  int work = -1;                // Work or Staging buffer, or -1
-  std::vector<int> waits;       // instruction indices on other streams; printed as sorted labels
-  int throttle = -1;            // planner only: an instruction to wait for although no bytes conflict, so that
-                                // what it reads can be freed; becomes one of waits
-  int origin = -1;              // index into Schedule::origins
-  int64_t elems = 0;            // collectives: elements of the full vector (traffic accounting)
+  int work = -1;          // Work or Staging buffer, or -1
+  std::vector<int> waits; // instruction indices on other streams; printed as sorted labels
+  int throttle = -1; // planner only: an instruction to wait for although no bytes conflict, so that
+                     // what it reads can be freed; becomes one of waits
+  int origin = -1;   // index into Schedule::origins
+  int64_t elems = 0; // collectives: elements of the full vector (traffic accounting)
   int line = 0;
 };
 
 /// Buffer numbering inside a program: [0, P) are Schedule::persistent, P + i is own[i].
 struct SchedProgram {
   std::string name;
-  std::vector<Buffer> own;      // Temp, Work, Staging
-  std::vector<View> views;      // of persistent or own buffers
+  std::vector<Buffer> own; // Temp, Work, Staging
+  std::vector<View> views; // of persistent or own buffers
   std::vector<Instr> instrs;
-  std::vector<PlaceRef> returns;     // values the runtime reads after the program (loss, norm, ...)
+  std::vector<PlaceRef> returns; // values the runtime reads after the program (loss, norm, ...)
   std::vector<std::string> returnNames;
 };
 
@@ -139,7 +140,7 @@ struct ArenaInfo {
   int64_t bytes = 0;           // persistent + the largest program's temporaries
   int64_t persistentBytes = 0; // section [0, persistentBytes)
   int64_t align = 256;
-  int64_t load = 0;            // lower bound: persistent + maximum over time of live bytes
+  int64_t load = 0; // lower bound: persistent + maximum over time of live bytes
 };
 
 /// Initial contents of Scalar and Const buffers, by buffer index in Schedule::persistent.
@@ -150,8 +151,8 @@ struct InitInfo {
 
 /// The run's plan as the runtime needs it: which programs make an update (D6).
 struct StepInfo {
-  int64_t microBatch = 1;  // rows per rank and micro-batch
-  int64_t gradAccum = 1;   // micro-batches per update
+  int64_t microBatch = 1; // rows per rank and micro-batch
+  int64_t gradAccum = 1;  // micro-batches per update
   int64_t stage = 0;
 };
 
@@ -159,15 +160,15 @@ struct Schedule {
   std::string name;
   std::vector<std::pair<std::string, int64_t>> mesh;
   StepInfo step;
-  std::vector<ArenaInfo> arenas;      // one per space, Device first
+  std::vector<ArenaInfo> arenas; // one per space, Device first
   std::vector<Buffer> persistent;
-  std::vector<BucketInfo> buckets;    // bucket names are persistent buffer names
+  std::vector<BucketInfo> buckets; // bucket names are persistent buffer names
   std::vector<InitInfo> inits;
   std::vector<InputInfo> inputs;      // names are persistent buffer names
   std::vector<SchedProgram> programs; // micro.only | micro.first [micro.mid] micro.last, update
   std::vector<OriginInfo> origins;
-  std::string directory;              // base of relative Source paths; not printed
-  std::string path;                   // file it was parsed from, for errors; not printed
+  std::string directory; // base of relative Source paths; not printed
+  std::string path;      // file it was parsed from, for errors; not printed
 
   int64_t world() const;
   const SchedProgram *program(std::string_view name) const;
@@ -178,10 +179,10 @@ struct Schedule {
 struct PlaceInfo {
   const std::string *name;
   const Buffer *buffer;
-  int bufferIndex;               // numbering of SchedProgram
-  int64_t begin;                 // bytes from the arena's start, on rank 0
-  int64_t rankStride;            // bytes that begin moves by from rank to rank; 0 unless View::own
-  int64_t bytes;                 // extent of the smallest window that holds all elements
+  int bufferIndex;    // numbering of SchedProgram
+  int64_t begin;      // bytes from the arena's start, on rank 0
+  int64_t rankStride; // bytes that begin moves by from rank to rank; 0 unless View::own
+  int64_t bytes;      // extent of the smallest window that holds all elements
   const Type *type;
   const std::vector<int64_t> *strides; // empty: row-major
 };

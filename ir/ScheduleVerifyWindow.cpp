@@ -60,6 +60,7 @@ private:
   void visit(int number, const SchedProgram &p);
   void instr(int number, const SchedProgram &p, const Instr &i);
   void store(int number, const SchedProgram &p, const Instr &i, const Access &a);
+  void completePack(int number, const SchedProgram &p, const Instr &i, const Access &a);
 
   const Schedule &s;
   Findings &f;
@@ -116,6 +117,28 @@ void Window::store(int number, const SchedProgram &p, const Instr &i, const Acce
   }
 }
 
+/// A pack into an accumulator some of whose operands were computed in place: they were stored by then, so
+/// only the bytes between them are stored now.
+void Window::completePack(int number, const SchedProgram &p, const Instr &i, const Access &a) {
+  std::vector<Access> reads;
+  for (const Access &r : list)
+    if (!r.write && overlap(r, a))
+      reads.push_back(r);
+  std::sort(reads.begin(), reads.end(),
+            [](const Access &x, const Access &y) { return x.begin < y.begin; });
+  Access gap = a;
+  auto storeUpTo = [&](int64_t end) {
+    gap.end = end;
+    if (gap.begin < gap.end)
+      store(number, p, i, gap);
+  };
+  for (const Access &r : reads) {
+    storeUpTo(r.begin);
+    gap.begin = std::max(gap.begin, r.end);
+  }
+  storeUpTo(a.end);
+}
+
 void Window::instr(int number, const SchedProgram &p, const Instr &i) {
   accesses(s, p, i, list);
   auto isAccum = [&](const Access &a) {
@@ -135,7 +158,7 @@ void Window::instr(int number, const SchedProgram &p, const Instr &i) {
     bool reads = std::any_of(list.begin(), list.end(),
                              [&](const Access &r) { return !r.write && overlap(r, a); });
     if (reads && i.kind == InstrKind::Launch && i.op == OpKind::Pack)
-      accums[a.buffer].stored.add(a.begin, a.end); // completes what its operands stored in place
+      completePack(number, p, i, a);
     else if (reads)
       ++added[a.buffer];
     else

@@ -20,7 +20,8 @@ enum class Code { Ok = 0, User = 1, DoesNotFit = 2, Internal = 70 };
 struct ErrorEntry {
   std::string place; // file:line:col, JSON path, onnx(node), rank N; empty if the caller knows it
   std::string text;
-  std::vector<std::string> notes; // may start with a place of their own; source lines start with a blank
+  std::vector<std::string>
+      notes; // may start with a place of their own; source lines start with a blank
 };
 
 class [[nodiscard]] Status {
@@ -56,7 +57,9 @@ private:
 template <typename T> class [[nodiscard]] StatusOr {
 public:
   StatusOr(T v) : val(std::move(v)) {}
-  StatusOr(Status s) : st(std::move(s)) { assert(!st.ok() && "StatusOr needs an error or a value"); }
+  StatusOr(Status s) : st(std::move(s)) {
+    assert(!st.ok() && "StatusOr needs an error or a value");
+  }
 
   bool ok() const { return val.has_value(); }
   Status status() && { return std::move(st); }

@@ -13,22 +13,22 @@
 extern "C" {
 
 struct DsTensor {
-  void *data;             // null in prepare()
+  void *data; // null in prepare()
   const int64_t *dims;
   const int64_t *strides; // elements, never null; 0 never occurs in destinations
   int32_t rank;
-  uint8_t dtype;          // ds::DType
+  uint8_t dtype; // ds::DType
 };
 
 /// One attribute of the op, complete with defaults. kind as in Ops.def: b i f s l.
 struct DsAttr {
   const char *name;
   char kind;
-  int64_t i;              // b, i
-  double f;               // f
-  const char *s;          // s
-  const int64_t *list;    // l
-  int64_t count;          // l
+  int64_t i;           // b, i
+  double f;            // f
+  const char *s;       // s
+  const int64_t *list; // l
+  int64_t count;       // l
 };
 
 /// Local element range [begin, end) of a shard or bucket that belongs to parameters of one group.
@@ -47,9 +47,9 @@ struct DsLaunch {
   /// Ops over buckets (adam, sgd, sum_squares, pack): runs[i] for operand i, numRuns[i] long; else null.
   const DsRun *const *runs;
   const int32_t *numRuns;
-  void *work;             // workspace of at most workBytes, 256-byte aligned; null in prepare()
+  void *work; // workspace of at most workBytes, 256-byte aligned; null in prepare()
   size_t workBytes;
-  int32_t threads;        // OpenMP threads of this stream
+  int32_t threads; // OpenMP threads of this stream
   int32_t rank, world;
 };
 
@@ -61,18 +61,19 @@ typedef void (*DsDestroyFn)(void *state);
 typedef size_t (*DsWorkFn)(const DsLaunch *launch);
 
 struct DsKernel {
-  const char *op;         // mnemonic
-  const char *dtypes;     // space-separated combinations it accepts, e.g. "f32 f64"; see docs/kernels.md
-  DsPrepareFn prepare;    // may be null
+  const char *op; // mnemonic
+  const char
+      *dtypes; // space-separated combinations it accepts, e.g. "f32 f64"; see docs/kernels.md
+  DsPrepareFn prepare; // may be null
   DsRunFn run;
-  DsDestroyFn destroy;    // may be null
-  DsWorkFn work;          // may be null: none
+  DsDestroyFn destroy; // may be null
+  DsWorkFn work;       // may be null: none
 };
 
 /// What a plugin libds<device>.so hands over. Lives as long as the process.
 struct DsPlugin {
-  uint32_t abi;           // DS_ABI of its build
-  const char *build;      // DS_BUILD of its build
+  uint32_t abi;      // DS_ABI of its build
+  const char *build; // DS_BUILD of its build
   const char *device;
   const DsKernel *kernels;
   size_t numKernels;

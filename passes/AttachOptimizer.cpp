@@ -27,7 +27,8 @@ public:
   Status run() {
     bool adam = opt.type == "adam" || opt.type == "adamw";
     if (!adam && opt.type != "sgd")
-      return Status::error("optimizer.type '" + opt.type + "' is not supported; known are adam, adamw, sgd");
+      return Status::error("optimizer.type '" + opt.type +
+                           "' is not supported; known are adam, adamw, sgd");
     scalars(adam);
     accumulate();
     Value *loss = b.op(OpKind::Copy, {lossAcc}, "loss");
@@ -51,7 +52,9 @@ private:
   }
 
   // The scheduler's lr at tick 0, which the first update uses.
-  double initialLr() const { return config.scheduler.type.empty() ? opt.lr : config.scheduler.minLr; }
+  double initialLr() const {
+    return config.scheduler.type.empty() ? opt.lr : config.scheduler.minLr;
+  }
 
   void scalars(bool adam) {
     lr = scalar("lr", DType::F64, {1}, initialLr());
@@ -109,9 +112,7 @@ private:
     Symbol *acc = module.symbol(bucket.name + ".acc");
     Symbol *m = state(bucket, ".m");
     b.create(OpKind::Sgd, {acc, &bucket, m, lr, decay, factor, skip}, {},
-             {{"momentum", opt.momentum},
-              {"dampening", opt.dampening},
-              {"nesterov", opt.nesterov}},
+             {{"momentum", opt.momentum}, {"dampening", opt.dampening}, {"nesterov", opt.nesterov}},
              {&bucket, m});
   }
 

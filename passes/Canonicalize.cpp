@@ -62,7 +62,8 @@ void mergeEqual(Module &m, Program &p) {
     if (!op.info().isPure() || !op.bound.empty())
       continue;
     shortenReshapes(op);
-    bool returned = llvm::any_of(op.results, [&](Value *r) { return llvm::is_contained(p.returns, r); });
+    bool returned =
+        llvm::any_of(op.results, [&](Value *r) { return llvm::is_contained(p.returns, r); });
     if (isIdentity(op) && !returned) {
       replaceAllUses(op.result(), op.operands[0], &p);
       m.eraseOp(&op);

@@ -56,7 +56,8 @@ private:
 /// on each other stream, unless that is already ordered before it. With overlap off, collectives and compute
 /// wait for each other as listed. Returns for each instruction, per stream, the last instruction
 /// that is ordered before or equal to it, or -1.
-std::vector<std::array<int, kStreams>> computeWaits(const Schedule &s, SchedProgram &p, bool overlap);
+std::vector<std::array<int, kStreams>> computeWaits(const Schedule &s, SchedProgram &p,
+                                                    bool overlap);
 
 /// Sets first and last of the program's own buffers (list order), with every end moved to the first compute
 /// instruction that is already ordered after the last access (D8).

@@ -260,7 +260,9 @@ private:
 
 } // namespace
 
-StatusOr<Schedule> emitSchedule(const Module &m, const PlanConfig &c) { return Emitter(m, c).run(); }
+StatusOr<Schedule> emitSchedule(const Module &m, const PlanConfig &c) {
+  return Emitter(m, c).run();
+}
 
 StatusOr<Schedule> planSchedule(Module &m, const PlanConfig &c) {
   TRY(runPasses(m, c, defaultPipeline(), {}));

@@ -24,7 +24,7 @@ int64_t roundUp(int64_t v, int64_t to) { return (v + to - 1) / to * to; }
 
 struct Member {
   Symbol *param;
-  Value *grad;  // null: not updated
+  Value *grad; // null: not updated
   bool small;
   int firstUse; // position of the first forward use
 };
@@ -85,7 +85,8 @@ private:
 
   // The config's bucket sizes are upper bounds in elements; a larger parameter has a bucket alone.
   void splitBySize(const Key &key, llvm::ArrayRef<Member> members) {
-    int64_t limit = std::max<int64_t>(1, std::min(config.reduceBucketSize, config.allgatherBucketSize));
+    int64_t limit =
+        std::max<int64_t>(1, std::min(config.reduceBucketSize, config.allgatherBucketSize));
     std::vector<Member> part;
     int64_t used = 0;
     for (const Member &m : members) {
@@ -147,8 +148,8 @@ private:
         b.origin.module = op.origin.module;
         break;
       }
-    Value *view = b.op(OpKind::View, {&bucket}, param->name + ".full",
-                       {{"at", s.at}, {"dims", s.shape}});
+    Value *view =
+        b.op(OpKind::View, {&bucket}, param->name + ".full", {{"at", s.at}, {"dims", s.shape}});
     replaceAllUses(param, view);
   }
 
@@ -176,8 +177,7 @@ private:
     std::string name = bucket.name + ".grad";
     if (Value *other = program.find(name))
       module.rename(program, other, program.uniqueName(name + ".part"));
-    Value *packed = b.op(OpKind::Pack, grads, name,
-                         {{"at", at}, {"elems", bucket.type.dims[0]}});
+    Value *packed = b.op(OpKind::Pack, grads, name, {{"at", at}, {"elems", bucket.type.dims[0]}});
     llvm::erase_if(program.returns, [&](Value *v) { return llvm::is_contained(grads, v); });
     program.returns.push_back(packed);
   }

@@ -66,8 +66,7 @@ private:
     b.origin = {"", "", "form-programs"};
     Value *n = count;
     if (count->type.isPartial())
-      n = b.op(OpKind::AllReduce, {count}, "count.all",
-               {{"over", std::string(count->type.axes)}});
+      n = b.op(OpKind::AllReduce, {count}, "count.all", {{"over", std::string(count->type.axes)}});
     Value *value = b.op(OpKind::InvCount, {n}, "inv");
     replaceAllUses(inv, value, &program);
     if (persistInv)
@@ -113,7 +112,8 @@ Status formPrograms(Module &m, const PlanConfig &c) {
   else if (c.gradAccum == 2)
     forms = {{"micro.first", true, false}, {"micro.last", false, true}};
   else
-    forms = {{"micro.first", true, false}, {"micro.mid", false, false}, {"micro.last", false, true}};
+    forms = {
+        {"micro.first", true, false}, {"micro.mid", false, false}, {"micro.last", false, true}};
   for (const Form &f : forms) {
     Program *p = cloneProgram(m, *micro, f.name);
     p->isFunc = false;

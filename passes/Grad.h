@@ -12,9 +12,9 @@
 namespace ds {
 
 struct GradCtx {
-  Builder &b;   // inserts at the end of the backward phase
-  Op &op;       // the forward op
-  Value *dy;    // gradient of result 0; never null
+  Builder &b;                            // inserts at the end of the backward phase
+  Op &op;                                // the forward op
+  Value *dy;                             // gradient of result 0; never null
   llvm::SmallVectorImpl<Value *> &grads; // per operand, null unless set
   const std::function<bool(const Value *)> &wantsGrad;
 

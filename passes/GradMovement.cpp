@@ -37,8 +37,8 @@ Status gradSlice(GradCtx &c) {
     high[i] = dims[i] - starts[i] - covered;
     interior[i] = strides[i] - 1;
   }
-  c.set(0, c.make(OpKind::Pad, {c.dy}, 0,
-                  {{"low", starts}, {"high", high}, {"interior", interior}}));
+  c.set(0,
+        c.make(OpKind::Pad, {c.dy}, 0, {{"low", starts}, {"high", high}, {"interior", interior}}));
   return {};
 }
 

@@ -24,8 +24,8 @@ Status gradReduceSum(GradCtx &c) {
 Status gradReduceMaxMin(GradCtx &c) {
   Value *hit = c.make(OpKind::Eq, {c.x(), keepDims(c, c.y())}, 0);
   Value *one = c.make(OpKind::Cast, {hit}, 0, {{"to", std::string(text(c.dy->type.dtype))}});
-  Value *count = c.make(OpKind::ReduceSum, {one}, 0,
-                        {{"axes", c.op.attrs.list("axes")}, {"keepdims", true}});
+  Value *count =
+      c.make(OpKind::ReduceSum, {one}, 0, {{"axes", c.op.attrs.list("axes")}, {"keepdims", true}});
   Value *share = c.make(OpKind::Div, {keepDims(c, c.dy), count}, 0);
   c.set(0, c.make(OpKind::Where, {hit, share, c.scalar(0, c.dy)}, 0));
   return {};

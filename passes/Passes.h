@@ -9,7 +9,8 @@
 
 namespace ds {
 
-#define PASS(flag, function, requires_, provides, summary) Status function(Module &, const PlanConfig &);
+#define PASS(flag, function, requires_, provides, summary)                                         \
+  Status function(Module &, const PlanConfig &);
 #include "passes/Passes.def"
 #undef PASS
 

@@ -46,7 +46,8 @@ void reductionsBehind(Program &p) {
     if (op.kind == OpKind::ReduceScatter && op.bound.empty())
       reductions.push_back(&op);
   for (size_t k = 0; k < reductions.size(); ++k) {
-    Op *behind = k + 1 < reductions.size() ? &*std::next(reductions[k + 1]->getIterator()) : nullptr;
+    Op *behind =
+        k + 1 < reductions.size() ? &*std::next(reductions[k + 1]->getIterator()) : nullptr;
     llvm::SmallVector<Op *, 2> users(reductions[k]->result()->users.begin(),
                                      reductions[k]->result()->users.end());
     for (Op *u : users)

@@ -25,10 +25,12 @@ void spreadOut(SchedProgram &p, int64_t start) {
 }
 
 // Whether compute waits for anything that the plan before the layout did not already order before it.
-bool computeWaitsForReuse(const SchedProgram &p, const std::vector<std::array<int, kStreams>> &before) {
+bool computeWaitsForReuse(const SchedProgram &p,
+                          const std::vector<std::array<int, kStreams>> &before) {
   for (size_t k = 0; k < p.instrs.size(); ++k)
     for (int w : p.instrs[k].waits)
-      if (p.instrs[k].stream == Stream::Compute && before[k][static_cast<int>(p.instrs[w].stream)] < w)
+      if (p.instrs[k].stream == Stream::Compute &&
+          before[k][static_cast<int>(p.instrs[w].stream)] < w)
         return true;
   return false;
 }

@@ -110,8 +110,9 @@ static Status checkEntryReads(Program &p) {
     for (Value *v : op.operands) {
       const Value *s = v->isSymbol() ? v : root.lookup(v);
       if (s && overwritten.count(s))
-        return Status::internal("assign-aliases: " + std::string(op.info().text) + " reads the entry value of @" +
-                                s->name + " after it was overwritten in @" + p.name);
+        return Status::internal("assign-aliases: " + std::string(op.info().text) +
+                                " reads the entry value of @" + s->name +
+                                " after it was overwritten in @" + p.name);
     }
     if (op.info().isView()) {
       Value *v = op.operands[0];

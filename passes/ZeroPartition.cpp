@@ -117,8 +117,8 @@ private:
            v->type.isShard();
   }
 
-  Value *gathered(Value *&full, llvm::DenseMap<int64_t, Value *> &views, Symbol &bucket, Op &oldView,
-                  Op &user) {
+  Value *gathered(Value *&full, llvm::DenseMap<int64_t, Value *> &views, Symbol &bucket,
+                  Op &oldView, Op &user) {
     Builder b(module, micro);
     b.phase = user.phase;
     b.before = &user;
@@ -154,7 +154,8 @@ private:
       Type &grad = op->operands[1]->type; // of a pack: this rank's contribution
       grad = grad.withPlacement(Placement::Partial, axis);
       if (!boundary) {
-        op->setOperand(1, b.op(OpKind::ReduceScatter, {op->operands[1]}, bucket + ".grad.shard", over()));
+        op->setOperand(
+            1, b.op(OpKind::ReduceScatter, {op->operands[1]}, bucket + ".grad.shard", over()));
         continue;
       }
       // The sum is needed at once, so it has a name; it lies in the accumulator's storage.
@@ -201,7 +202,9 @@ private:
     }
   }
 
-  static std::string bucketOfAcc(const Value *acc) { return acc->name.substr(0, acc->name.size() - 4); }
+  static std::string bucketOfAcc(const Value *acc) {
+    return acc->name.substr(0, acc->name.size() - 4);
+  }
 
   static void replaceUsesExcept(Value *from, Value *to, Op *except) {
     llvm::SmallVector<Op *, 8> users(from->users.begin(), from->users.end());

@@ -27,7 +27,8 @@ StatusOr<StagePlan> planStage(const LoadedModel &model, int64_t stage) {
   auto start = std::chrono::steady_clock::now();
   StagePlan p;
   TRY_ASSIGN(p.schedule, plan(model, c));
-  p.planMs = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  p.planMs =
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   p.stage = stage;
   p.memory = memoryReport(p.schedule);
   p.traffic = trafficReport(p.schedule);
@@ -75,7 +76,8 @@ public:
       out += std::string(c.size() < 12 ? 12 - c.size() : 1, ' ') + c;
     out += "\n";
   }
-  template <typename F> void row(const std::string &name, const std::vector<StagePlan> &plans, F cell) {
+  template <typename F>
+  void row(const std::string &name, const std::vector<StagePlan> &plans, F cell) {
     std::vector<std::string> cells;
     for (const StagePlan &p : plans)
       cells.push_back(cell(p));
@@ -88,8 +90,8 @@ private:
 
 void peakLines(std::string &out, const StagePlan &p) {
   const MemoryReport &m = p.memory;
-  out += "\npeak of stage " + std::to_string(p.stage) + ": " + m.peakProgram + ", instruction " + m.peakInstr +
-         (m.peakOrigin.empty() ? "" : " (" + m.peakOrigin + ")") + "\n";
+  out += "\npeak of stage " + std::to_string(p.stage) + ": " + m.peakProgram + ", instruction " +
+         m.peakInstr + (m.peakOrigin.empty() ? "" : " (" + m.peakOrigin + ")") + "\n";
   for (size_t i = 0; i < m.live.size() && i < 5; ++i)
     out += "  " + bytesText(m.live[i].bytes) + "  " + m.live[i].name + "\n";
 }
@@ -117,8 +119,8 @@ StatusOr<std::string> summaryText(const LoadedModel &model) {
                     std::to_string(params.tensors) + " tensors, " + countText(params.trainedElems) +
                     " trained\n";
   out += std::to_string(c.world) + " ranks, micro-batch " + std::to_string(c.microBatch) +
-         ", accumulation " + std::to_string(c.gradAccum) + ", global batch " + std::to_string(c.trainBatch) +
-         "\n";
+         ", accumulation " + std::to_string(c.gradAccum) + ", global batch " +
+         std::to_string(c.trainBatch) + "\n";
   for (const std::string &a : c.assumptions)
     out += "assumed: " + a + "\n";
   for (const std::string &n : c.noEffect)
@@ -144,22 +146,28 @@ StatusOr<std::string> summaryText(const LoadedModel &model) {
   t.row("gradient accumulators", plans, kinds({BufferKind::Accum}));
   t.row("inputs, constants, scalars", plans,
         kinds({BufferKind::Input, BufferKind::Const, BufferKind::Scalar}));
-  t.row("temporaries at the peak", plans, [](const StagePlan &p) { return bytesText(p.memory.temporaries); });
+  t.row("temporaries at the peak", plans,
+        [](const StagePlan &p) { return bytesText(p.memory.temporaries); });
   t.row("arena", plans, [](const StagePlan &p) { return bytesText(p.memory.arena); });
   t.row("lower bound", plans, [](const StagePlan &p) { return bytesText(p.memory.load); });
   out += "\nsent per rank and update\n";
-  t.row("parameters, gradients", plans, [](const StagePlan &p) { return bytesText(p.traffic.sentBytes); });
-  t.row("loss, norm, counts", plans, [](const StagePlan &p) { return bytesText(p.traffic.scalarBytes); });
-  t.row("parameters gathered", plans, [](const StagePlan &p) { return countText(p.traffic.gatheredElems); });
-  t.row("parameters resident", plans, [](const StagePlan &p) { return countText(p.traffic.residentElems); });
+  t.row("parameters, gradients", plans,
+        [](const StagePlan &p) { return bytesText(p.traffic.sentBytes); });
+  t.row("loss, norm, counts", plans,
+        [](const StagePlan &p) { return bytesText(p.traffic.scalarBytes); });
+  t.row("parameters gathered", plans,
+        [](const StagePlan &p) { return countText(p.traffic.gatheredElems); });
+  t.row("parameters resident", plans,
+        [](const StagePlan &p) { return countText(p.traffic.residentElems); });
   peakLines(out, plans[c.stage]);
   exceptionLines(out, plans[c.stage]);
   size_t instrs = 0;
   for (const SchedProgram &p : chosen.programs)
     instrs += p.instrs.size();
-  llvm::raw_string_ostream(out) << "\nread in " << static_cast<int64_t>(model.importMs) << " ms, stage " << c.stage
-                                << " planned and verified in " << static_cast<int64_t>(plans[c.stage].planMs)
-                                << " ms (" << instrs << " instructions)\n";
+  llvm::raw_string_ostream(out) << "\nread in " << static_cast<int64_t>(model.importMs)
+                                << " ms, stage " << c.stage << " planned and verified in "
+                                << static_cast<int64_t>(plans[c.stage].planMs) << " ms (" << instrs
+                                << " instructions)\n";
   return out;
 }
 
@@ -240,8 +248,9 @@ std::string memoryText(const Schedule &s) {
                     std::to_string(s.arenas[0].load) + "\n";
   auto line = [&](const Buffer &b, const std::string &life) {
     std::string name = "  " + b.name;
-    out += name + std::string(name.size() < 44 ? 44 - name.size() : 1, ' ') + std::to_string(b.offset) + " +" +
-           std::to_string(b.bytes) + "  " + std::string(text(b.kind)) + "  " + life + b.type.str() + "\n";
+    out += name + std::string(name.size() < 44 ? 44 - name.size() : 1, ' ') +
+           std::to_string(b.offset) + " +" + std::to_string(b.bytes) + "  " +
+           std::string(text(b.kind)) + "  " + life + b.type.str() + "\n";
   };
   out += "persistent:\n";
   for (const Buffer &b : s.persistent)

@@ -10,7 +10,8 @@ namespace {
 // A launch description without data, as DsWorkFn takes it.
 class Shapes {
 public:
-  Shapes(OpKind op, const std::vector<Type> &ins, const std::vector<Type> &outs, const Attrs &attrs) {
+  Shapes(OpKind op, const std::vector<Type> &ins, const std::vector<Type> &outs,
+         const Attrs &attrs) {
     for (const auto *list : {&ins, &outs})
       for (const Type &t : *list)
         strides.push_back(rowMajor(t.dims));

@@ -17,21 +17,26 @@ using namespace ds;
 
 static cl::OptionCategory category("dsopt options");
 
-static cl::opt<std::string> inputPath(cl::Positional, cl::Required, cl::desc("FILE.dsir (- is standard input)"),
+static cl::opt<std::string> inputPath(cl::Positional, cl::Required,
+                                      cl::desc("FILE.dsir (- is standard input)"),
                                       cl::cat(category));
-static cl::list<std::string> passes("passes", cl::CommaSeparated, cl::value_desc("a,b"),
-                                    cl::desc("Passes to run, in this order; 'default' is the whole pipeline"),
-                                    cl::cat(category));
+static cl::list<std::string>
+    passes("passes", cl::CommaSeparated, cl::value_desc("a,b"),
+           cl::desc("Passes to run, in this order; 'default' is the whole pipeline"),
+           cl::cat(category));
 static cl::list<std::string> settings("set", cl::value_desc("key=value"),
                                       cl::desc("Set a config value, e.g. stage=3; may be repeated"),
                                       cl::cat(category));
 static cl::opt<std::string> emit("emit", cl::value_desc("ir|schedule"), cl::init("ir"),
                                  cl::desc("What to print after the passes"), cl::cat(category));
-static cl::list<std::string> printBefore("print-before", cl::CommaSeparated, cl::value_desc("pass|all"),
+static cl::list<std::string> printBefore("print-before", cl::CommaSeparated,
+                                         cl::value_desc("pass|all"),
                                          cl::desc("Print the module before a pass"),
                                          cl::cat(category));
-static cl::list<std::string> printAfter("print-after", cl::CommaSeparated, cl::value_desc("pass|all"),
-                                        cl::desc("Print the module after a pass"), cl::cat(category));
+static cl::list<std::string> printAfter("print-after", cl::CommaSeparated,
+                                        cl::value_desc("pass|all"),
+                                        cl::desc("Print the module after a pass"),
+                                        cl::cat(category));
 static cl::opt<std::string> stopAfter("stop-after", cl::value_desc("pass"),
                                       cl::desc("Run up to and including this pass"),
                                       cl::cat(category));
@@ -49,11 +54,11 @@ static cl::opt<bool> split("split", cl::desc("Lines '// -----' split the input i
 static cl::opt<bool> verifySchedules("verify-schedule",
                                      cl::desc("The input is .dsched text: verify and print it"),
                                      cl::cat(category));
-static cl::opt<bool> verifyErrors(
-    "verify-errors",
-    cl::desc("Compare the errors with '// error: text' comments on their lines, "
-             "'// error@none: text' for errors without a line"),
-    cl::cat(category));
+static cl::opt<bool>
+    verifyErrors("verify-errors",
+                 cl::desc("Compare the errors with '// error: text' comments on their lines, "
+                          "'// error@none: text' for errors without a line"),
+                 cl::cat(category));
 
 static std::string passHelp() {
   std::string s = "PASSES, in the order of the default pipeline:\n";
@@ -175,7 +180,8 @@ static bool asExpected(const Status &s, const std::string &text) {
     if (match != expected.end())
       match->seen = true;
     else
-      differences += inputPath + ":" + std::to_string(line) + ": unexpected error: " + e.text + "\n";
+      differences +=
+          inputPath + ":" + std::to_string(line) + ": unexpected error: " + e.text + "\n";
   }
   for (const Expected &x : expected)
     if (!x.seen)

@@ -75,9 +75,10 @@ TEST_P(ScheduleDamage, EveryDroppedWaitIsARace) {
       for (size_t w = 0; w < good.programs[k].instrs[j].waits.size(); ++w, ++waits) {
         Schedule bad = good;
         Instr &i = bad.programs[k].instrs[j];
+        bool throttles = i.waits[w] == i.throttle; // bounds memory, orders no bytes
         i.waits.erase(i.waits.begin() + static_cast<int64_t>(w));
-        EXPECT_TRUE(isRace(bad, k, "dropped wait " + std::to_string(w) + " of " + i.label))
-            << i.label << " has a wait that orders nothing";
+        bool race = isRace(bad, k, "dropped wait " + std::to_string(w) + " of " + i.label);
+        EXPECT_TRUE(race || throttles) << i.label << " has a wait that orders nothing";
       }
   }
   EXPECT_GT(waits, 10);

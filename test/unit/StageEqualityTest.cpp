@@ -62,7 +62,8 @@ Trained train(PlanConfig c) {
   EXPECT_TRUE(m.ok()) << m.status().str();
   auto s = planSchedule(**m, c);
   EXPECT_TRUE(s.ok()) << s.status().str();
-  Device ref{"ref", {{"ref", [](const char *op, DType d) { return findKernel(refKernels(), op, d); }}}};
+  Device ref{"ref",
+             {{"ref", [](const char *op, DType d) { return findKernel(refKernels(), op, d); }}}};
   RunOptions o;
   o.data = "synthetic:11";
   o.threads = 1;
@@ -91,7 +92,8 @@ Trained train(PlanConfig c) {
 void expectNear(const Trained &a, const Trained &b, const std::string &what) {
   ASSERT_EQ(a.weights.size(), b.weights.size());
   for (size_t i = 0; i < a.weights.size(); ++i)
-    ASSERT_NEAR(a.weights[i], b.weights[i], 2e-6 * std::max(1.0, std::abs(a.weights[i]))) << what << " weight " << i;
+    ASSERT_NEAR(a.weights[i], b.weights[i], 2e-6 * std::max(1.0, std::abs(a.weights[i])))
+        << what << " weight " << i;
   for (size_t i = 0; i < a.losses.size(); ++i) {
     EXPECT_NEAR(a.losses[i], b.losses[i], 1e-6) << what << " loss " << i;
     EXPECT_NEAR(a.norms[i], b.norms[i], 2e-6) << what << " norm " << i;
@@ -115,9 +117,9 @@ TEST_P(StageEquality, MatrixDoesNotMove) {
             PlanConfig c = baseConfig(GetParam());
             c.stage = stage, c.world = world, c.gradAccum = accum;
             c.reduceBucketSize = bucket, c.overlap = overlap;
-            std::string what = "stage " + std::to_string(stage) + " world " + std::to_string(world) +
-                               " accum " + std::to_string(accum) + " bucket " + std::to_string(bucket) +
-                               (overlap ? " overlap" : "");
+            std::string what = "stage " + std::to_string(stage) + " world " +
+                               std::to_string(world) + " accum " + std::to_string(accum) +
+                               " bucket " + std::to_string(bucket) + (overlap ? " overlap" : "");
             Trained r = train(c);
             std::optional<Trained> &same = accum > 1 && stage >= 2 ? late : early;
             if (!same)
