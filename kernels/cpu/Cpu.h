@@ -23,7 +23,10 @@ struct KernelFns {
   DsWorkFn work;
 };
 
+void chooseTargets(); // kernels/cpu/Targets.h
+
 template <class K> const char *prepareOf(const DsLaunch *launch, void **state) {
+  chooseTargets();
   std::unique_ptr<K> kernel(new (std::nothrow) K);
   if (!kernel)
     return "out of memory";

@@ -9,7 +9,9 @@
 #include "kernels/cpu/Loop.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <optional>
 #include <utility>
 
@@ -122,8 +124,23 @@ dnnl::memory::desc descOf(const MatmulShape &s, const std::array<int64_t, kMaxRa
   return dnnl::memory::desc(dims, dnnl::memory::data_type::f32, strides);
 }
 
-/// The primitive's description, or none if only our own kernel will do.
-std::optional<dnnl::matmul::primitive_desc> describe(const MatmulShape &s) {
+/// A primitive's description and what it needs of the workspace.
+struct Plan {
+  dnnl::matmul::primitive_desc matmul;
+  dnnl::reorder::primitive_desc pack; // empty: B is used as it lies
+  size_t scratch = 0;                 // at 0; for pack and matmul in turn
+  size_t packedAt = 0, bytes = 0;
+};
+
+/// Rows of B that are a multiple of 4096 bytes apart fall on the same few cache sets: twice the time. Such a
+/// B is first copied into oneDNN's own layout, where enough rows of A use it and it is at most 64 MiB.
+bool wantsPacking(const MatmulShape &s) {
+  return s.batchRank == 0 && s.bn == 1 && s.bk % 1024 == 0 && s.m >= 128 && s.k >= 64 &&
+         s.n >= 64 && s.k * s.n <= int64_t{1} << 24;
+}
+
+/// None if only our own kernel will do.
+std::optional<Plan> describe(const MatmulShape &s, bool packs) {
   if (s.m == 0 || s.n == 0 || s.k == 0 || s.batches() == 0 || s.batchRank > 8)
     return std::nullopt;
   auto plain = [](int64_t rows, int64_t cols, int64_t rowStride, int64_t colStride) {
@@ -133,62 +150,114 @@ std::optional<dnnl::matmul::primitive_desc> describe(const MatmulShape &s) {
       !plain(s.m, s.n, s.cm, s.cn) || s.cn != 1)
     return std::nullopt;
   try {
-    dnnl::matmul::desc desc(descOf(s, s.batchA, s.m, s.k, s.am, s.ak),
-                            descOf(s, s.batchB, s.k, s.n, s.bk, s.bn),
+    auto b = descOf(s, s.batchB, s.k, s.n, s.bk, s.bn);
+    auto any =
+        dnnl::memory::desc({s.k, s.n}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::any);
+    dnnl::matmul::desc desc(descOf(s, s.batchA, s.m, s.k, s.am, s.ak), packs ? any : b,
                             descOf(s, s.batchC, s.m, s.n, s.cm, s.cn));
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    dnnl::matmul::primitive_desc pd(desc, attributes, cpuEngine(), /*allow_empty=*/true);
-    if (!pd || std::strncmp(pd.impl_info_str(), "ref", 3) == 0)
+    Plan plan;
+    plan.matmul = dnnl::matmul::primitive_desc(desc, attributes, cpuEngine(), /*allow_empty=*/true);
+    if (!plan.matmul || std::strncmp(plan.matmul.impl_info_str(), "ref", 3) == 0)
       return std::nullopt;
-    return pd;
+    plan.scratch = plan.matmul.scratchpad_desc().get_size();
+    plan.bytes = plan.scratch;
+    if (packs && plan.matmul.weights_desc() != b) {
+      plan.pack = dnnl::reorder::primitive_desc(cpuEngine(), b, cpuEngine(),
+                                                plan.matmul.weights_desc(), attributes, true);
+      if (!plan.pack)
+        return std::nullopt;
+      plan.scratch = std::max(plan.scratch, plan.pack.scratchpad_desc().get_size());
+      plan.packedAt = alignUp(plan.scratch);
+      plan.bytes = plan.packedAt + plan.matmul.weights_desc().get_size();
+    }
+    return plan;
   } catch (const dnnl::error &) {
     return std::nullopt;
   }
 }
+
+/// The plan for the workspace that there is.
+std::optional<Plan> choose(const MatmulShape &s, size_t workBytes) {
+  for (bool packs : {true, false}) {
+    if (packs && !wantsPacking(s))
+      continue;
+    auto plan = describe(s, packs);
+    if (plan && plan->bytes <= workBytes)
+      return plan;
+  }
+  return std::nullopt;
+}
+
+/// A primitive with its operands, whose data is set before each run.
+class Call {
+public:
+  void init(const dnnl::primitive &p,
+            std::initializer_list<std::pair<int, dnnl::memory::desc>> operands) {
+    primitive = p;
+    count = 0;
+    for (const auto &[arg, desc] : operands) {
+      memory[count] = dnnl::memory(desc, cpuEngine(), nullptr);
+      args[count] = {arg, memory[count].get()};
+      ++count;
+    }
+  }
+  bool run(dnnl_stream_t stream, std::initializer_list<const void *> data) const {
+    int i = 0;
+    for (const void *p : data)
+      dnnl_memory_set_data_handle(args[i++].memory, const_cast<void *>(p));
+    return dnnl_primitive_execute(primitive.get(), stream, count, args) == dnnl_success;
+  }
+
+private:
+  dnnl::primitive primitive;
+  dnnl::memory memory[4];
+  dnnl_exec_arg_t args[4];
+  int count = 0;
+};
 
 class Primitive {
 public:
   /// False: use our own kernel.
   bool prepare(const MatmulShape &s, const DsLaunch &l) {
     ThreadScope threads(l.threads);
-    auto pd = describe(s);
-    if (!pd || pd->scratchpad_desc().get_size() > l.workBytes)
+    auto plan = choose(s, l.workBytes);
+    if (!plan)
       return false;
     try {
-      primitive = dnnl::matmul(*pd);
       stream = dnnl::stream(cpuEngine());
-      dnnl::memory::desc descs[] = {pd->src_desc(), pd->weights_desc(), pd->dst_desc(),
-                                    pd->scratchpad_desc()};
-      for (int i = 0; i < 4; ++i) {
-        memory[i] = dnnl::memory(descs[i], cpuEngine(), nullptr);
-        args[i].memory = memory[i].get();
-      }
+      const auto &pd = plan->matmul;
+      product.init(dnnl::matmul(pd), {{DNNL_ARG_SRC, pd.src_desc()},
+                                      {DNNL_ARG_WEIGHTS, pd.weights_desc()},
+                                      {DNNL_ARG_DST, pd.dst_desc()},
+                                      {DNNL_ARG_SCRATCHPAD, pd.scratchpad_desc()}});
+      packs = static_cast<bool>(plan->pack);
+      packedAt = plan->packedAt;
+      if (packs)
+        pack.init(dnnl::reorder(plan->pack), {{DNNL_ARG_FROM, plan->pack.src_desc()},
+                                              {DNNL_ARG_TO, plan->pack.dst_desc()},
+                                              {DNNL_ARG_SCRATCHPAD, plan->pack.scratchpad_desc()}});
     } catch (const dnnl::error &) {
       return false;
     }
-    args[0].arg = DNNL_ARG_SRC;
-    args[1].arg = DNNL_ARG_WEIGHTS;
-    args[2].arg = DNNL_ARG_DST;
-    args[3].arg = DNNL_ARG_SCRATCHPAD;
     return true;
   }
-  const char *run(const float *a, const float *b, float *c, const DsLaunch &l) {
+  const char *run(const float *a, const float *b, float *c, const DsLaunch &l) const {
     ThreadScope threads(l.threads);
-    void *data[] = {const_cast<float *>(a), const_cast<float *>(b), c, l.work};
-    for (int i = 0; i < 4; ++i)
-      dnnl_memory_set_data_handle(args[i].memory, data[i]);
-    dnnl_status_t status = dnnl_primitive_execute(primitive.get(), stream.get(), 4, args);
-    if (status == dnnl_success)
-      status = dnnl_stream_wait(stream.get());
-    return status == dnnl_success ? nullptr : "oneDNN refused to run a matmul it had accepted";
+    const float *packed = packs ? workAt<float>(l, packedAt) : b;
+    if ((packs && !pack.run(stream.get(), {b, packed, l.work})) ||
+        !product.run(stream.get(), {a, packed, c, l.work}) ||
+        dnnl_stream_wait(stream.get()) != dnnl_success)
+      return "oneDNN refused to run a matmul it had accepted";
+    return nullptr;
   }
 
 private:
-  dnnl::matmul primitive;
   dnnl::stream stream;
-  dnnl::memory memory[4];
-  dnnl_exec_arg_t args[4];
+  Call product, pack;
+  bool packs = false;
+  size_t packedAt = 0;
 };
 
 } // namespace
@@ -203,8 +272,8 @@ public:
     MatmulShape s;
     if (!matmulShape(l, s)) {
       ThreadScope threads(l.threads);
-      if (auto pd = describe(s))
-        return pd->scratchpad_desc().get_size();
+      if (auto plan = choose(s, SIZE_MAX))
+        return plan->bytes;
     }
 #else
     (void)l;

@@ -7,3 +7,11 @@
 #include <hwy/detect_targets.h>
 #undef HWY_DISABLED_TARGETS
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)
+
+namespace ds::cpu {
+
+/// Detects the instruction set. Before this, a function found by HWY_DYNAMIC_DISPATCH detects it in every call,
+/// and kernels keep such functions for a whole run; so prepare does it.
+void chooseTargets();
+
+} // namespace ds::cpu

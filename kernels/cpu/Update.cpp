@@ -79,33 +79,32 @@ void sgdRange(const SgdScalars<float> &s, bool nesterov, const float *g, float *
     sgdElement(s, nesterov, g[i], p[i], m[i]);
 }
 
-/// Sums of four whole chunks at once: independent additions hide each other's latency.
-void chunkSums4(const float *x, double *sums) {
+/// Sums of `count` whole chunks, one after the other: prefetching likes one stream, and the processor overlaps
+/// the chunks by itself.
+void chunkSums(const float *x, int64_t count, double *sums) {
+  for (int64_t c = 0; c < count; ++c, x += kQuantum) {
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
-  constexpr int kLanes = HWY_TARGET == HWY_AVX3 ? 8 : 4, kParts = 8 / kLanes;
-  const hn::FixedTag<double, kLanes> d;
-  const hn::Rebind<float, decltype(d)> half;
-  hn::Vec<decltype(d)> acc[4][kParts];
-  for (auto &chunk : acc)
-    for (auto &part : chunk)
-      part = hn::Zero(d);
-  for (int64_t i = 0; i < kQuantum; i += 8)
-    for (int c = 0; c < 4; ++c)
-      for (int k = 0; k < kParts; ++k) {
-        auto v = hn::PromoteTo(d, hn::LoadU(half, x + c * kQuantum + i + k * kLanes));
-        acc[c][k] = hn::Add(acc[c][k], hn::Mul(v, v));
+    constexpr int kHalf = HWY_TARGET == HWY_AVX3 ? 8 : 4; // f64 lanes of a vector
+    const hn::FixedTag<double, kHalf> d;
+    const hn::Rebind<float, decltype(d)> half;
+    auto low = hn::Zero(d), high = low;
+    for (int64_t i = 0; i < kQuantum; i += 8) {
+      auto p = hn::PromoteTo(d, hn::LoadU(half, x + i));
+      low = hn::Add(low, hn::Mul(p, p));
+      if (kHalf == 4) {
+        auto q = hn::PromoteTo(d, hn::LoadU(half, x + i + 4));
+        high = hn::Add(high, hn::Mul(q, q));
       }
-  for (int c = 0; c < 4; ++c) {
-    HWY_ALIGN double lane[8];
-    for (int k = 0; k < kParts; ++k)
-      hn::Store(acc[c][k], d, lane + k * kLanes);
-    sums[c] =
-        ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
-  }
+    }
+    double v[8];
+    hn::StoreU(low, d, v);
+    if (kHalf == 4)
+      hn::StoreU(high, d, v + 8 - kHalf);
+    sums[c] = ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]));
 #else
-  for (int c = 0; c < 4; ++c)
-    sums[c] = chunkSumSquares(x + c * kQuantum, kQuantum);
+    sums[c] = chunkSumSquares(x, kQuantum);
 #endif
+  }
 }
 
 } // namespace ds::cpu::HWY_NAMESPACE
@@ -115,7 +114,7 @@ HWY_AFTER_NAMESPACE();
 namespace ds::cpu {
 HWY_EXPORT(adamRange);
 HWY_EXPORT(sgdRange);
-HWY_EXPORT(chunkSums4);
+HWY_EXPORT(chunkSums);
 
 static constexpr int64_t kPiece = 8192; // a multiple of kQuantum: pieces are whole chunks
 
@@ -248,7 +247,7 @@ class SumSquares {
 public:
   const char *prepare(const DsLaunch &l) { return requireShards(l, l.numIns); }
   const char *run(const DsLaunch &l) {
-    auto sums4 = HWY_DYNAMIC_DISPATCH(chunkSums4);
+    auto sumsOf = HWY_DYNAMIC_DISPATCH(chunkSums);
     int64_t *bins = ptr<int64_t>(l.outs[0]);
     std::fill_n(bins, kBinSlots, 0);
     std::mutex mutex; // integers: the order of the threads does not matter
@@ -257,14 +256,14 @@ public:
       forEachPiece(
           l, i, [] { return Bins(); },
           [&](Bins &mine, int64_t begin, int64_t end, int32_t) {
-            for (; end - begin >= 4 * kQuantum; begin += 4 * kQuantum) {
-              double sums[4];
-              sums4(x + begin, sums);
-              for (double s : sums)
-                addNormal(mine.slot, s);
-            }
-            for (; begin < end; begin += kQuantum)
-              addNormal(mine.slot, chunkSumSquares(x + begin, std::min(kQuantum, end - begin)));
+            double sums[kPiece / kQuantum];
+            const int64_t whole = (end - begin) / kQuantum;
+            sumsOf(x + begin, whole, sums);
+            for (int64_t k = 0; k < whole; ++k)
+              addNormal(mine.slot, sums[k]);
+            begin += whole * kQuantum;
+            if (begin < end)
+              addNormal(mine.slot, chunkSumSquares(x + begin, end - begin));
           },
           [&](Bins &mine) {
             std::lock_guard<std::mutex> lock(mutex);

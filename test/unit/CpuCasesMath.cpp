@@ -98,7 +98,8 @@ Cases matmulCases(const std::string &) {
                          {{2, 1}, {1, 3}, 9, 16, 11},
                          {{2, 3, 2}, {1, 3, 1}, 5, 7, 6},
                          {{0}, {}, 3, 4, 5},
-                         {{2, 4}, {2, 4}, 64, 32, 64}})
+                         {{2, 4}, {2, 4}, 64, 32, 64},
+                         {{}, {}, 130, 70, 1024}})
     for (int form = 0; form < 4; ++form) {
       bool ta = form & 1, tb = form & 2;
       Dims batch = s.a.size() >= s.b.size() ? s.a : s.b;
