@@ -17,6 +17,7 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/Update.cpp"
 #include "kernels/cpu/Targets.h"
 
+#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 
 #include "kernels/cpu/Math-inl.h"
@@ -88,6 +89,9 @@ void chunkSums(const float *x, int64_t count, double *sums) {
     const hn::FixedTag<double, kHalf> d;
     const hn::Rebind<float, decltype(d)> half;
     auto low = hn::Zero(d), high = low;
+    if (c + 8 < count) // the processor's own prefetching falls behind this loop
+      for (int64_t i = 0; i < kQuantum; i += 16)
+        hwy::Prefetch(x + 8 * kQuantum + i);
     for (int64_t i = 0; i < kQuantum; i += 8) {
       auto p = hn::PromoteTo(d, hn::LoadU(half, x + i));
       low = hn::Add(low, hn::Mul(p, p));
