@@ -9,6 +9,8 @@
 #include "ir/GraphBuilder.h"
 #include "passes/Passes.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
 namespace ds {
@@ -30,14 +32,14 @@ public:
       return Status::error("optimizer.type '" + opt.type +
                            "' is not supported; known are adam, adamw, sgd");
     scalars(adam);
-    accumulate();
+    TRY(accumulate());
     Value *loss = b.op(OpKind::Copy, {lossAcc}, "loss");
-    Value *bins = b.op(OpKind::SumSquares, gradValues, "grad_bins");
+    Value *bins = b.op(OpKind::SumSquares, accs, "grad_bins");
     Op *clip = b.create(OpKind::ClipFactor, {bins}, {"grad_norm", "clip", "skip"},
                         {{"max_norm", config.clip}});
     Value *factor = clip->result(1), *skip = clip->result(2);
-    for (Symbol *bucket : buckets)
-      adam ? addAdam(*bucket, factor, skip) : addSgd(*bucket, factor, skip);
+    for (auto [bucket, acc] : llvm::zip(buckets, accs))
+      adam ? addAdam(*bucket, acc, factor, skip) : addSgd(*bucket, acc, factor, skip);
     tick(adam, skip);
     update.returns.assign({loss, clip->result(0), factor, skip});
     return {};
@@ -71,7 +73,15 @@ private:
                             Type(accumType(like.dtype), like.dims));
   }
 
-  void accumulate() {
+  // form-buckets returns the loss and one gradient per trainable bucket, in the buckets' order.
+  Status accumulate() {
+    for (Symbol *s : module.symbols())
+      if (s->symbolKind == SymbolKind::Bucket && s->trainable)
+        buckets.push_back(s);
+    if (micro.returns.size() != buckets.size() + 1)
+      return Status::error(fmt::format("attach-optimizer: {} trainable buckets, but @micro returns "
+                                       "{} gradients",
+                                       buckets.size(), micro.returns.size() - 1));
     Builder mb(module, micro);
     mb.origin.pass = "attach-optimizer";
     mb.phase = Phase::Backward;
@@ -80,24 +90,22 @@ private:
     micro.returns.clear();
     lossAcc = persistent(SymbolKind::Accum, "loss.acc", loss->type);
     mb.create(OpKind::Accumulate, {lossAcc, loss}, {}, {}, {lossAcc});
-    for (Value *g : grads) {
-      Symbol *bucket = module.symbol(llvm::StringRef(g->name).drop_back(sizeof(".grad") - 1));
+    for (auto [bucket, g] : llvm::zip(buckets, grads)) {
       Symbol *acc = persistent(SymbolKind::Accum, bucket->name + ".acc", g->type);
       auto next = std::next(g->def->getIterator());
       mb.before = next == micro.ops.end() ? nullptr : &*next;
       mb.origin.module = g->def->origin.module;
       mb.create(OpKind::Accumulate, {acc, g}, {}, {}, {acc});
-      buckets.push_back(bucket);
-      gradValues.push_back(acc);
+      accs.push_back(acc);
     }
+    return {};
   }
 
   Symbol *state(const Symbol &bucket, const char *suffix) {
     return persistent(SymbolKind::State, bucket.name + suffix, bucket.type);
   }
 
-  void addAdam(Symbol &bucket, Value *factor, Value *skip) {
-    Symbol *acc = module.symbol(bucket.name + ".acc");
+  void addAdam(Symbol &bucket, Value *acc, Value *factor, Value *skip) {
     Symbol *m = state(bucket, ".m"), *v = state(bucket, ".v");
     b.create(OpKind::Adam, {acc, &bucket, m, v, lr, decay, factor, skip, b1t, b2t}, {},
              {{"b1", opt.beta1},
@@ -108,8 +116,7 @@ private:
              {&bucket, m, v});
   }
 
-  void addSgd(Symbol &bucket, Value *factor, Value *skip) {
-    Symbol *acc = module.symbol(bucket.name + ".acc");
+  void addSgd(Symbol &bucket, Value *acc, Value *factor, Value *skip) {
     Symbol *m = state(bucket, ".m");
     b.create(OpKind::Sgd, {acc, &bucket, m, lr, decay, factor, skip}, {},
              {{"momentum", opt.momentum}, {"dampening", opt.dampening}, {"nesterov", opt.nesterov}},
@@ -141,7 +148,7 @@ private:
   Symbol *lr = nullptr, *decay = nullptr, *step = nullptr, *b1t = nullptr, *b2t = nullptr;
   Symbol *lossAcc = nullptr;
   llvm::SmallVector<Symbol *, 16> buckets;
-  llvm::SmallVector<Value *, 16> gradValues;
+  llvm::SmallVector<Value *, 16> accs; // of the buckets, in their order
 };
 
 } // namespace

@@ -173,11 +173,8 @@ private:
     b.origin = {last->origin.node, last->origin.module, "form-buckets"};
     auto next = std::next(last->getIterator());
     b.before = next == program.ops.end() ? nullptr : &*next;
-    // attach-optimizer finds the bucket by this name.
-    std::string name = bucket.name + ".grad";
-    if (Value *other = program.find(name))
-      module.rename(program, other, program.uniqueName(name + ".part"));
-    Value *packed = b.op(OpKind::Pack, grads, name, {{"at", at}, {"elems", bucket.type.dims[0]}});
+    Value *packed = b.op(OpKind::Pack, grads, bucket.name + ".grad",
+                         {{"at", at}, {"elems", bucket.type.dims[0]}});
     llvm::erase_if(program.returns, [&](Value *v) { return llvm::is_contained(grads, v); });
     program.returns.push_back(packed);
   }

@@ -19,25 +19,36 @@ std::string layerOfPath(llvm::StringRef path) {
   return layer;
 }
 
-// The recorded layers of the forward ops that use it.
-static std::set<std::string> userLayers(const Symbol &param) {
+// The forward ops that use it, by itself or through a bucket's view.
+static void forwardUsers(const Value &v, std::vector<Op *> &users) {
+  for (Op *u : v.users)
+    if (u->kind == OpKind::View && v.isSymbol())
+      forwardUsers(*u->result(), users);
+    else if (u->phase == Phase::Forward)
+      users.push_back(u);
+}
+
+// Their recorded layers.
+static std::set<std::string> layersOf(const std::vector<Op *> &users) {
   std::set<std::string> layers;
-  for (Op *u : param.users)
-    if (u->phase == Phase::Forward && !u->origin.module.empty())
+  for (Op *u : users)
+    if (!u->origin.module.empty())
       layers.insert(layerOfPath(u->origin.module));
   return layers;
 }
 
 bool isTied(const Symbol &param) {
-  std::set<std::string> layers = userLayers(param);
-  if (!layers.empty())
-    return layers.size() > 1;
+  std::vector<Op *> users;
+  forwardUsers(param, users);
+  std::set<std::string> layers = layersOf(users);
   // No paths recorded: two uses may be two layers.
-  return llvm::count_if(param.users, [](Op *u) { return u->phase == Phase::Forward; }) > 1;
+  return layers.empty() ? users.size() > 1 : layers.size() > 1;
 }
 
 std::string layerOf(const Symbol &param) {
-  std::set<std::string> layers = userLayers(param);
+  std::vector<Op *> users;
+  forwardUsers(param, users);
+  std::set<std::string> layers = layersOf(users);
   if (layers.size() == 1)
     return *layers.begin();
   if (!param.module.empty())

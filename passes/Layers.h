@@ -13,7 +13,7 @@ std::string layerOfPath(llvm::StringRef path);
 /// The layer of a parameter: of the one that uses it, else by its recorded module path, else by its name
 /// ("h.0.ln.weight" -> "h.0", "w1" -> "l1"), else "".
 std::string layerOf(const Symbol &param);
-/// Whether several layers use a parameter.
+/// Whether several layers use a parameter, or the bucket that holds it alone.
 bool isTied(const Symbol &param);
 
 } // namespace ds

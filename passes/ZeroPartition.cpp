@@ -8,10 +8,12 @@
 // With one rank there is no mesh, every value is local, and nothing is inserted.
 // Where gradients are reduced only at the window's boundary, @b.acc is a full `partial` accumulator and
 // @b.red takes the reduced shard; form-programs drops the reduction from all but the last micro-batch.
+#include "passes/Layers.h"
 #include "passes/Passes.h"
 
 #include "ir/GraphBuilder.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/SmallPtrSet.h"
 
 namespace ds {
 
@@ -77,6 +79,11 @@ private:
       llvm::DenseMap<int64_t, Value *> views; // by offset
     };
     llvm::DenseMap<Symbol *, Run> open;
+    // Keeping a tied bucket gathered between its layers would hold it through all layers in between.
+    llvm::SmallPtrSet<Symbol *, 4> tied;
+    for (Symbol *s : module.symbols())
+      if (isSharded(s) && s->segments.size() == 1 && isTied(*s))
+        tied.insert(s);
     Symbol *lastTouched = nullptr;
     Phase phase = Phase::Forward;
     // The new views take the names.
@@ -98,7 +105,7 @@ private:
         if (!view || view->kind != OpKind::View || !isSharded(view->operands[0]))
           continue;
         auto *bucket = static_cast<Symbol *>(view->operands[0]);
-        if (lastTouched != bucket && isTied(*bucket))
+        if (lastTouched != bucket && tied.contains(bucket))
           open.erase(bucket);
         lastTouched = bucket;
         op.setOperand(i, gathered(open[bucket].full, open[bucket].views, *bucket, *view, op));
@@ -107,10 +114,6 @@ private:
     for (Op *v : oldViews)
       module.eraseOp(v);
   }
-
-  // A bucket of one parameter that several layers use: keeping it gathered between them would hold it
-  // through all layers in between.
-  static bool isTied(const Symbol &bucket) { return bucket.segments.size() == 1; }
 
   static bool isSharded(const Value *v) {
     return v->isSymbol() && static_cast<const Symbol *>(v)->symbolKind == SymbolKind::Bucket &&
@@ -140,19 +143,24 @@ private:
   }
 
   void reduceGradients() {
+    llvm::DenseMap<Value *, std::string> bucketOf; // by accumulator
+    for (Op &op : update.ops)
+      if (op.info().trait == Trait::Optimizer)
+        bucketOf[op.operands[0]] = op.operands[1]->name;
     llvm::SmallVector<Op *, 32> accumulates;
     for (Op &op : micro.ops)
       if (op.kind == OpKind::Accumulate && op.bound[0]->type.rank() == 1)
         accumulates.push_back(&op);
     for (Op *op : accumulates) {
       Symbol *acc = op->bound[0];
-      std::string bucket = acc->name.substr(0, acc->name.size() - 4);
+      const std::string &bucket = bucketOf[acc];
       Builder b(module, micro);
       b.phase = Phase::Backward;
       b.before = op;
       b.origin = {op->origin.node, op->origin.module, "zero-partition"};
       Type &grad = op->operands[1]->type; // of a pack: this rank's contribution
       grad = grad.withPlacement(Placement::Partial, axis);
+      reduced[acc] = acc;
       if (!boundary) {
         op->setOperand(
             1, b.op(OpKind::ReduceScatter, {op->operands[1]}, bucket + ".grad.shard", over()));
@@ -163,13 +171,9 @@ private:
       Symbol *red = module.addSymbol(SymbolKind::Accum, module.uniqueSymbolName(bucket + ".red"),
                                      acc->type.withPlacement(Placement::Shard, axis));
       b.create(OpKind::ReduceScatter, {sum->result()}, {}, over(), {red});
+      reduced[acc] = red;
       module.eraseOp(op);
     }
-  }
-
-  // The reduced gradient of a bucket, a shard.
-  Symbol *reduced(const std::string &bucket) {
-    return module.symbol(bucket + (boundary ? ".red" : ".acc"));
   }
 
   void rewriteUpdate() {
@@ -186,7 +190,7 @@ private:
         sumOverRanks(b, *op, loss);
       } else if (op->kind == OpKind::SumSquares) {
         for (int i = 0; i < static_cast<int>(op->operands.size()); ++i)
-          op->setOperand(i, reduced(bucketOfAcc(op->operands[i])));
+          op->setOperand(i, reduced[op->operands[i]]);
         auto next = std::next(op->getIterator());
         b.before = &*next;
         std::string name = op->result()->name;
@@ -200,10 +204,6 @@ private:
         optimizer(b, *op);
       }
     }
-  }
-
-  static std::string bucketOfAcc(const Value *acc) {
-    return acc->name.substr(0, acc->name.size() - 4);
   }
 
   static void replaceUsesExcept(Value *from, Value *to, Op *except) {
@@ -224,7 +224,7 @@ private:
 
   void optimizer(Builder &b, Op &op) {
     auto &bucket = *static_cast<Symbol *>(op.operands[1]);
-    Symbol *grad = reduced(bucket.name);
+    Symbol *grad = reduced[op.operands[0]];
     op.setOperand(0, grad);
     if (bucket.type.isShard())
       return;
@@ -245,6 +245,8 @@ private:
   Module &module;
   const PlanConfig &config;
   Program &micro, &update;
+  llvm::DenseMap<Value *, Symbol *>
+      reduced; // accumulator -> the symbol of its sum over ranks, a shard
   bool boundary = false;
 };
 
