@@ -59,6 +59,7 @@ struct PlanConfig {
   int64_t persistenceThreshold = 100'000;    // elements; smaller parameters stay resident (stage 3)
   bool overlap = true;                       // overlap_comm
   std::string reduce;                        // "" (the stage's habit) | "boundary" | "every"
+  std::string carry;                         // "" (where it costs no memory) | "on" | "off"
   std::string trainable, freeze;             // regexes
   std::string dtype; // "" (the model's) | "f32" | "f64": compute type of the step
   std::vector<std::string> assumptions; // one line each, shown at the top of the summary

@@ -80,6 +80,7 @@ public:
     flag("--trainable", "dsplan.trainable", o.trainable);
     flag("--freeze", "dsplan.freeze", o.freeze);
     flag("--reduce", "dsplan.reduce", o.reduce);
+    flag("--carry", "dsplan.carry", o.carry);
     flag("--dtype", "dsplan.dtype", o.dtype);
     for (const auto &[key, value] : o.set)
       if (Status s = setConfigKey(c, key, value); !s.ok()) {

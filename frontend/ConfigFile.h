@@ -22,7 +22,7 @@ struct ConfigOverrides {
   std::optional<double> lr, clip;
   std::optional<std::string> optimizer; // --optimizer: adam, adamw, sgd in any case
   std::optional<std::string> loss;      // --loss, as parseLoss takes it
-  std::optional<std::string> trainable, freeze, reduce, dtype;
+  std::optional<std::string> trainable, freeze, reduce, carry, dtype;
   std::vector<std::pair<std::string, std::string>>
       set;                               // --set KEY=VALUE, in order; the last one holds
   std::vector<std::string> allowUnknown; // --allow-unknown: JSON paths, with all below them

@@ -36,7 +36,7 @@ bool isCollective(InstrKind k) { return streamOf(k) == Stream::Comm; }
 
 std::string_view text(BufferKind k) {
   constexpr std::string_view names[] = {"param", "state", "accum", "scalar", "const",
-                                        "input", "temp",  "work",  "staging"};
+                                        "carry", "input", "temp",  "work",   "staging"};
   return names[static_cast<int>(k)];
 }
 
@@ -92,6 +92,14 @@ PlaceInfo resolve(const Schedule &s, const SchedProgram &p, PlaceRef r) {
   int64_t bytes = windowBytes(v.type, v.strides);
   return {&v.name,           &b,    v.buffer, b.offset + v.offset,
           v.own ? bytes : 0, bytes, &v.type,  &v.strides};
+}
+
+std::vector<int> carriedOut(const SchedProgram &p) {
+  std::vector<int> out;
+  for (size_t k = 0; k < p.instrs.size(); ++k)
+    if (p.instrs[k].carry)
+      out.push_back(static_cast<int>(k));
+  return out;
 }
 
 } // namespace ds

@@ -38,6 +38,7 @@ enum class BufferKind : uint8_t {
   Accum,   // gradient or loss accumulator
   Scalar,  // lr, step, ...
   Const,   // data of the model that is not trained
+  Carry,   // a gathered bucket, kept from one program to the next
   Input,   // one micro-batch of an input or label, or the window's count
   Temp,    // one program's intermediate value
   Work,    // a kernel's workspace
@@ -85,8 +86,10 @@ struct Instr {
   std::vector<PlaceRef> outs; // named destination(s) first, then in-place ones after "->"
   int named = 0;              // how many of outs stand before "="
   Attrs attrs;
-  int work = -1;          // Work or Staging buffer, or -1
-  std::vector<int> waits; // instruction indices on other streams; printed as sorted labels
+  int work = -1;                 // Work or Staging buffer, or -1
+  std::vector<int> waits;        // instruction indices on other streams; printed as sorted labels
+  std::vector<int> carriedWaits; // the same for SchedProgram::carried
+  bool carry = false;            // comm: may still run when the program ends (rule S12)
   int throttle = -1; // planner only: an instruction to wait for although no bytes conflict, so that
                      // what it reads can be freed; becomes one of waits
   int origin = -1;   // index into Schedule::origins
@@ -99,6 +102,8 @@ struct SchedProgram {
   std::string name;
   std::vector<Buffer> own; // Temp, Work, Staging
   std::vector<View> views; // of persistent or own buffers
+  std::vector<std::string>
+      carried; // labels of what the program before may have left running, in order
   std::vector<Instr> instrs;
   std::vector<PlaceRef> returns; // values the runtime reads after the program (loss, norm, ...)
   std::vector<std::string> returnNames;
@@ -164,8 +169,9 @@ struct Schedule {
   std::vector<Buffer> persistent;
   std::vector<BucketInfo> buckets; // bucket names are persistent buffer names
   std::vector<InitInfo> inits;
-  std::vector<InputInfo> inputs;      // names are persistent buffer names
-  std::vector<SchedProgram> programs; // micro.only | micro.first [micro.mid] micro.last, update
+  std::vector<InputInfo> inputs; // names are persistent buffer names
+  std::vector<SchedProgram>
+      programs; // [start] micro.only | micro.first [micro.mid] micro.last, update
   std::vector<OriginInfo> origins;
   std::string directory; // base of relative Source paths; not printed
   std::string path;      // file it was parsed from, for errors; not printed
@@ -189,6 +195,9 @@ struct PlaceInfo {
 /// The indices in r must be valid (parseSchedule and rule S1 see to it).
 PlaceInfo resolve(const Schedule &s, const SchedProgram &p, PlaceRef r);
 const Buffer &bufferAt(const Schedule &s, const SchedProgram &p, int index);
+
+/// Indices of p's instructions that may still run when it ends: a suffix of its comm stream.
+std::vector<int> carriedOut(const SchedProgram &p);
 
 std::string printSchedule(const Schedule &s);
 StatusOr<Schedule> parseSchedule(std::string_view text, std::string_view path);

@@ -6,7 +6,7 @@
 namespace ds {
 
 std::string nameText(const std::string &name) {
-  for (std::string_view clause : {"over", "work", "wait", "own", "inf", "nan"})
+  for (std::string_view clause : {"over", "work", "carry", "wait", "own", "inf", "nan"})
     if (name == clause)
       return quoted(name);
   bool bare = isName(name) && !(name[0] >= '0' && name[0] <= '9');

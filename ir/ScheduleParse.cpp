@@ -46,6 +46,7 @@ private:
   Status program();
   Status programLine(SchedProgram &p);
   Status view(SchedProgram &p);
+  Status carriedLine(SchedProgram &p);
   Status instr(SchedProgram &p, Stream stream);
   Status destinations(SchedProgram &p, Instr &i);
   Status operation(Instr &i, const Named &word);
@@ -86,7 +87,7 @@ private:
   Schedule s;
   Index persistent;             // name -> buffer
   Index own, views;             // of the current program; own in the numbering of SchedProgram
-  Index labels;                 // of the current program
+  Index labels, carried;        // of the current program; carried: what the one before left running
   std::vector<Named> intervals; // two labels for each own buffer, in order
   std::vector<std::pair<int, Named>> waits; // instruction, and a label it waits for
   size_t counted = 0;
@@ -385,6 +386,9 @@ Status Parser::destinations(SchedProgram &p, Instr &i) {
                                 "LABEL : " +
                                     word.name + " ...");
   i.label = label.name;
+  if (carried.count(i.label))
+    return lex.error(label.pos,
+                     "the label " + nameText(i.label) + " is that of a carried instruction [S4]");
   if (!labels.emplace(i.label, static_cast<int>(p.instrs.size())).second)
     return lex.error(label.pos, "the label " + nameText(i.label) + " is declared twice [S4]");
   return operation(i, word);
@@ -407,7 +411,7 @@ Status Parser::operation(Instr &i, const Named &word) {
   return {};
 }
 
-/// [over AXES] [-> A, B] [{attributes}] [work BUFFER] [wait L, M] [@ORIGIN]
+/// [over AXES] [-> A, B] [{attributes}] [work BUFFER] [carry] [wait L, M] [@ORIGIN]
 Status Parser::clauses(SchedProgram &p, Instr &i) {
   if (lex.accept("over")) {
     std::string axes;
@@ -434,6 +438,7 @@ Status Parser::clauses(SchedProgram &p, Instr &i) {
   if (lex.accept("work")) {
     TRY_ASSIGN(i.work, bufferRef(p));
   }
+  i.carry = lex.accept("carry");
   if (lex.accept("wait")) {
     do {
       TRY_ASSIGN(Named use, named());
@@ -457,7 +462,7 @@ Status Parser::instr(SchedProgram &p, Stream stream) {
   i.stream = stream;
   i.line = line();
   TRY(destinations(p, i));
-  bool clause = lex.at("over") || lex.at("work") || lex.at("wait");
+  bool clause = lex.at("over") || lex.at("work") || lex.at("carry") || lex.at("wait");
   if (!clause && (lex.peek().kind == Tok::Name || lex.peek().kind == Tok::String))
     TRY(places(p, i.ins));
   TRY(clauses(p, i));
@@ -479,18 +484,32 @@ Status Parser::returns(SchedProgram &p) {
   return {};
 }
 
+/// carried L, M
+Status Parser::carriedLine(SchedProgram &p) {
+  do {
+    TRY_ASSIGN(Named word, named());
+    if (!carried.emplace(word.name, static_cast<int>(p.carried.size())).second ||
+        labels.count(word.name))
+      return lex.error(word.pos, "the label " + nameText(word.name) + " is declared twice [S4]");
+    p.carried.push_back(std::move(word.name));
+  } while (lex.accept(","));
+  return {};
+}
+
 Status Parser::programLine(SchedProgram &p) {
   if (lex.accept("buffer"))
     return buffer(&p);
   if (lex.accept("view"))
     return view(p);
+  if (lex.accept("carried"))
+    return carriedLine(p);
   if (lex.accept("return"))
     return returns(p);
   for (int k = 0; k < kStreams; ++k)
     if (lex.accept(text(static_cast<Stream>(k))))
       return instr(p, static_cast<Stream>(k));
   return lex.errorHere(
-      "expected buffer, view, a stream (compute, comm, feed), return or '}', found " +
+      "expected buffer, view, carried, a stream (compute, comm, feed), return or '}', found " +
       shown(lex.peek()));
 }
 
@@ -504,7 +523,7 @@ StatusOr<int> Parser::labelIndex(const SchedProgram &p, const Named &use) {
 
 Status Parser::program() {
   SchedProgram p;
-  own.clear(), views.clear(), labels.clear(), intervals.clear(), waits.clear();
+  own.clear(), views.clear(), labels.clear(), carried.clear(), intervals.clear(), waits.clear();
   size_t pos = lex.peek().pos;
   TRY_ASSIGN(p.name, parseName(lex));
   if (s.program(p.name))
@@ -520,6 +539,10 @@ Status Parser::program() {
     TRY_ASSIGN(p.own[b].last, labelIndex(p, intervals[2 * b + 1]));
   }
   for (const auto &[instr, use] : waits) {
+    if (auto it = carried.find(use.name); it != carried.end()) {
+      p.instrs[instr].carriedWaits.push_back(it->second);
+      continue;
+    }
     TRY_ASSIGN(int target, labelIndex(p, use));
     p.instrs[instr].waits.push_back(target);
   }

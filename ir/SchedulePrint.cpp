@@ -160,8 +160,13 @@ void Printer::instr(const SchedProgram &p, const Instr &i) {
     out += " {elems=" + std::to_string(i.elems) + "}";
   if (i.work >= 0)
     out += " work " + bufferName(p, i.work);
-  if (!i.waits.empty()) {
+  if (i.carry)
+    out += " carry";
+  if (!i.waits.empty() || !i.carriedWaits.empty()) {
     std::vector<std::string> labels;
+    for (int c : i.carriedWaits)
+      labels.push_back(c >= 0 && c < static_cast<int>(p.carried.size()) ? nameText(p.carried[c])
+                                                                        : "?");
     for (int w : i.waits)
       labels.push_back(label(p, w));
     std::sort(labels.begin(), labels.end());
@@ -190,7 +195,10 @@ void Printer::program(const SchedProgram &p) {
     buffer(b, c, &p);
   for (const View &v : p.views)
     view(p, v);
-  if (!p.own.empty() || !p.views.empty())
+  for (size_t k = 0; k < p.carried.size(); ++k)
+    out += (k ? ", " : "    carried ") + nameText(p.carried[k]);
+  out += p.carried.empty() ? "" : "\n";
+  if (!p.own.empty() || !p.views.empty() || !p.carried.empty())
     out += "\n";
   for (const Instr &i : p.instrs)
     instr(p, i);

@@ -4,6 +4,7 @@
 //   S1  bounds, alignment, counts   S2  races           S3  lifetimes, contents   S4  order, streams
 //   S5  collectives                 S6  accumulators    S7  spaces                S8  buckets, inputs
 //   S9  programs                    S10 aliasing inside one instruction           S11 types
+//   S12 what runs on from one program into the next
 #include "ir/ScheduleVerify.h"
 
 #include "ir/ScheduleNames.h"
@@ -86,8 +87,12 @@ Status verifySchedule(const Schedule &s) {
   verifyOrder(s, f);
   if (!f.none()) // the other rules trust indices, sizes and the order of instructions
     return f.take();
+  int before = f.size();
+  verifyCarry(s, f);
+  bool carryIsSane =
+      f.size() == before; // every program's `carried` is what the one before leaves running
   for (const SchedProgram &p : s.programs) {
-    verifyRaces(s, p, f);
+    verifyRaces(s, p, carryIsSane && !p.carried.empty() ? s.program("update") : nullptr, f);
     verifyAliases(s, p, f);
     verifyCollectives(s, p, f);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shared by the files ScheduleVerify*.cpp, which hold the rules S1..S11 (docs/schedule.md). Nothing here is
+// Shared by the files ScheduleVerify*.cpp, which hold the rules S1..S12 (docs/schedule.md). Nothing here is
 // used by the planner, nor the other way round: a plan is judged by code that did not make it.
 #pragma once
 
@@ -51,9 +51,12 @@ std::string bytesText(const Access &a); // "device bytes [256,1280)"
 
 // The rules. Places and Order must hold before the others may look at a program: they would index and
 // add up numbers that are not known to be sane.
-void verifyPlaces(const Schedule &s, Findings &f);                             // S1, S7
-void verifyOrder(const Schedule &s, Findings &f);                              // S4
-void verifyRaces(const Schedule &s, const SchedProgram &p, Findings &f);       // S2, S3
+void verifyPlaces(const Schedule &s, Findings &f); // S1, S7
+void verifyOrder(const Schedule &s, Findings &f);  // S4
+/// `before`: the program that ran before p and may have left instructions running, or null.
+void verifyRaces(const Schedule &s, const SchedProgram &p, const SchedProgram *before,
+                 Findings &f);                                                 // S2, S3
+void verifyCarry(const Schedule &s, Findings &f);                              // S12
 void verifyAliases(const Schedule &s, const SchedProgram &p, Findings &f);     // S10
 void verifyCollectives(const Schedule &s, const SchedProgram &p, Findings &f); // S5
 void verifyWindow(const Schedule &s, Findings &f);                             // S6, S9

@@ -35,9 +35,29 @@ static void verifyWaits(const SchedProgram &p, int index, Findings &f) {
   }
 }
 
+// Waits for what the program before left running on the comm stream.
+static void verifyCarriedWaits(const SchedProgram &p, const Instr &i, Findings &f) {
+  std::vector<int> waits = i.carriedWaits;
+  std::sort(waits.begin(), waits.end());
+  if (std::adjacent_find(waits.begin(), waits.end()) != waits.end())
+    f.add("S4", p, i, "waits twice for the same carried instruction");
+  for (int c : waits)
+    if (c < 0 || c >= static_cast<int>(p.carried.size()))
+      return f.add("S4", p, i,
+                   "waits for carried instruction number " + std::to_string(c) +
+                       ", but there are " + std::to_string(p.carried.size()));
+  if (!waits.empty() && i.stream == Stream::Comm)
+    f.add("S4", p, i,
+          "waits for " + nameText(p.carried[waits[0]]) +
+              " on its own stream, which is in order anyway");
+}
+
 void verifyOrder(const Schedule &s, Findings &f) {
   for (const SchedProgram &p : s.programs) {
     std::unordered_set<std::string> labels;
+    for (const std::string &label : p.carried)
+      if (label.empty() || !labels.insert(label).second)
+        f.add("S4", 0, p.name + ": carried instructions need labels that differ");
     for (size_t k = 0; k < p.instrs.size(); ++k) {
       const Instr &i = p.instrs[k];
       if (i.label.empty())
@@ -47,6 +67,7 @@ void verifyOrder(const Schedule &s, Findings &f) {
       if (i.stream != streamOf(i.kind))
         f.add("S4", p, i, "belongs on stream " + std::string(text(streamOf(i.kind))));
       verifyWaits(p, static_cast<int>(k), f);
+      verifyCarriedWaits(p, i, f);
     }
   }
 }

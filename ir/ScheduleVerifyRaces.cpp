@@ -8,6 +8,8 @@
 // into segments that remember their last write and, since then, the last read on each stream. That is
 // enough: whatever came before was found to be ordered with these when they happened, and order is
 // transitive. "Happens before" is read off vector clocks over the streams.
+//
+// What the program before has left running stands in front of the list, on the comm stream.
 #include "ir/ScheduleNames.h"
 #include "ir/ScheduleVerify.h"
 
@@ -35,13 +37,26 @@ using Segments = std::map<int64_t, SegmentState>; // begin -> state; covers the 
 
 class Races {
 public:
-  Races(const Schedule &s, const SchedProgram &p, Findings &f) : s(s), p(p), f(f) {}
+  Races(const Schedule &s, const SchedProgram &p, const SchedProgram *previous, Findings &f)
+      : s(s), p(p), f(f) {
+    if (previous)
+      for (int k : carriedOut(*previous))
+        nodes.push_back({previous, &previous->instrs[k]});
+    carried = static_cast<int>(nodes.size());
+    for (const Instr &i : p.instrs)
+      nodes.push_back({&p, &i});
+  }
   void run();
 
 private:
+  struct Node {
+    const SchedProgram *program;
+    const Instr *instr;
+  };
+  const Instr &at(int j) const { return *nodes[j].instr; }
   void buildClocks();
   bool before(int i, int j) const { // i < j in list order
-    return clocks[j][static_cast<int>(p.instrs[i].stream)] >= ordinal[i];
+    return clocks[j][static_cast<int>(at(i).stream)] >= ordinal[i];
   }
   Segments::iterator cut(Segments &m, int64_t at);
   void access(int j, const Access &a);
@@ -53,6 +68,8 @@ private:
   const Schedule &s;
   const SchedProgram &p;
   Findings &f;
+  std::vector<Node> nodes; // carried ones, then p's
+  int carried = 0;
   std::vector<std::array<int, kStreams>>
       clocks;                     // per instruction: how far each stream is known to be
   std::vector<int> ordinal;       // per instruction: 1, 2, ... in its stream
@@ -63,20 +80,26 @@ private:
 void Races::buildClocks() {
   std::array<int, kStreams> lastOf;
   lastOf.fill(-1);
-  clocks.resize(p.instrs.size());
-  ordinal.resize(p.instrs.size());
-  for (size_t j = 0; j < p.instrs.size(); ++j) {
+  clocks.resize(nodes.size());
+  ordinal.resize(nodes.size());
+  for (size_t j = 0; j < nodes.size(); ++j) {
     auto &clock = clocks[j];
     clock.fill(0);
     auto join = [&](int i) {
       for (int k = 0; k < kStreams; ++k)
         clock[k] = std::max(clock[k], clocks[i][k]);
     };
-    int stream = static_cast<int>(p.instrs[j].stream);
+    const Instr &instr = *nodes[j].instr;
+    int stream = static_cast<int>(instr.stream);
     if (lastOf[stream] >= 0)
       join(lastOf[stream]);
-    for (int w : p.instrs[j].waits)
-      join(w);
+    if (nodes[j].program == &p) { // what a carried one waited for has ended
+      for (int w : instr.waits)
+        join(carried + w);
+      for (int w : instr.carriedWaits)
+        if (w < carried)
+          join(w);
+    }
     ordinal[j] = ++clock[stream];
     lastOf[stream] = static_cast<int>(j);
   }
@@ -93,7 +116,7 @@ Segments::iterator Races::cut(Segments &m, int64_t at) {
   return it;
 }
 
-std::string at(Space space, int64_t begin, int64_t end) {
+std::string rangeText(Space space, int64_t begin, int64_t end) {
   return bytesText({space, begin, end, 0, nullptr, false});
 }
 
@@ -102,7 +125,7 @@ void Races::conflict(int j, const Access &a, const Touch &other, bool otherWrite
   if (other.instr < 0 || other.instr == j || before(other.instr, j) ||
       !told.emplace(other.instr, j).second)
     return;
-  const Instr &first = p.instrs[other.instr], &second = p.instrs[j];
+  const Instr &first = at(other.instr), &second = at(j);
   std::vector<std::string> notes;
   if (first.origin >= 0 && first.origin != second.origin) {
     const OriginInfo &o = s.origins[first.origin];
@@ -110,9 +133,10 @@ void Races::conflict(int j, const Access &a, const Touch &other, bool otherWrite
   }
   f.add("S2", p, second,
         std::string(a.write ? "writes " : "reads ") + nameText(*a.name) + ", " +
-            at(a.space, begin, end) + ", which " + nameText(first.label) + " (" +
+            rangeText(a.space, begin, end) + ", which " + nameText(first.label) + " (" +
+            (other.instr < carried ? nodes[other.instr].program->name + "'s, " : "") +
             std::string(text(first.stream)) + ") " + (otherWrites ? "writes" : "reads") + " as " +
-            nameText(bufferAt(s, p, other.buffer).name) +
+            nameText(bufferAt(s, *nodes[other.instr].program, other.buffer).name) +
             ", and nothing orders them; missing: wait " + nameText(first.label),
         std::move(notes));
 }
@@ -125,16 +149,16 @@ void Races::contents(int j, const Access &a, const Touch &write, int64_t begin, 
     return;
   if (!toldContents.emplace(write.instr, j).second)
     return;
-  bool real = j < static_cast<int>(p.instrs.size());
+  bool real = j < static_cast<int>(nodes.size());
   std::string what = (real ? "reads " : p.name + ": returns ") + nameText(*a.name) + ", " +
-                     at(a.space, begin, end);
+                     rangeText(a.space, begin, end);
   if (write.instr < 0)
     what += b.kind == BufferKind::Input ? ", before it is fed" : ", which nothing has written yet";
   else
-    what += ", which " + nameText(p.instrs[write.instr].label) + " has overwritten as " +
+    what += ", which " + nameText(at(write.instr).label) + " has overwritten as " +
             nameText(bufferAt(s, p, write.buffer).name);
   if (real)
-    f.add("S3", p, p.instrs[j], what);
+    f.add("S3", p, at(j), what);
   else
     f.add("S3", b.line, what);
 }
@@ -142,7 +166,7 @@ void Races::contents(int j, const Access &a, const Touch &write, int64_t begin, 
 void Races::access(int j, const Access &a) {
   Segments &m = arenas[static_cast<int>(a.space)];
   auto last = cut(m, a.end), it = cut(m, a.begin);
-  bool real = j < static_cast<int>(p.instrs.size()); // else a read by the runtime, after everything
+  bool real = j < static_cast<int>(nodes.size()); // else a read by the runtime, after everything
   for (auto seg = it; seg != last; ++seg) {
     SegmentState &state = seg->second;
     if (real)
@@ -153,7 +177,7 @@ void Races::access(int j, const Access &a) {
     else
       contents(j, a, state.write, seg->first, state.end);
     if (!a.write && real)
-      state.reads[static_cast<int>(p.instrs[j].stream)] = {j, a.buffer};
+      state.reads[static_cast<int>(at(j).stream)] = {j, a.buffer};
   }
   if (!a.write)
     return;
@@ -182,11 +206,12 @@ void Races::run() {
     m[a.bytes]; // so that cut() always finds a segment; empty
   }
   std::vector<Access> list;
-  auto n = static_cast<int>(p.instrs.size());
+  auto n = static_cast<int>(nodes.size());
   for (int j = 0; j < n; ++j) {
-    accesses(s, p, p.instrs[j], list);
+    accesses(s, *nodes[j].program, at(j), list);
     for (const Access &a : list) {
-      interval(j, a);
+      if (j >= carried)
+        interval(j - carried, a);
       access(j, a);
     }
   }
@@ -197,6 +222,9 @@ void Races::run() {
 
 } // namespace
 
-void verifyRaces(const Schedule &s, const SchedProgram &p, Findings &f) { Races(s, p, f).run(); }
+void verifyRaces(const Schedule &s, const SchedProgram &p, const SchedProgram *before,
+                 Findings &f) {
+  Races(s, p, before, f).run();
+}
 
 } // namespace ds

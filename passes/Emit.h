@@ -31,7 +31,10 @@ Type localType(const Type &t, const Module &m);
 /// buffer of its own, appended to p.own.
 class Storage {
 public:
-  Storage(const Module &m, const Schedule &s, SchedProgram &p) : module(m), schedule(s), out(p) {}
+  /// carried: a bucket whose gathered copy is the persistent buffer carryBuffer, or null.
+  Storage(const Module &m, const Schedule &s, SchedProgram &p, const Symbol *carried,
+          int carryBuffer)
+      : module(m), schedule(s), out(p), carried(carried), carryBuffer(carryBuffer) {}
 
   Status assign(Program &p);
   /// True if the op has nothing left to do: its operand already lies where its result belongs.
@@ -48,12 +51,18 @@ private:
   const Module &module;
   const Schedule &schedule;
   SchedProgram &out;
+  const Symbol *carried;
+  int carryBuffer;
   llvm::DenseMap<const Value *, Place> places;
   llvm::SmallPtrSet<const Op *, 16> elided;
 };
 
+/// Assigns offsets (D8), adds the waits that reuse of bytes needs to comm instructions, sets arenas.
+Status planMemory(Schedule &s, const PlanConfig &c);
+
 /// Sets Instr::waits from the bytes that instructions touch: an instruction waits for the last conflicting one
-/// on each other stream, unless that is already ordered before it. With overlap off, collectives and compute
+/// on each other stream, unless that is already ordered before it; what `update` left running stands in front of the
+/// programs that name it. With overlap off, collectives and compute
 /// wait for each other as listed. Returns for each instruction, per stream, the last instruction
 /// that is ordered before or equal to it, or -1.
 std::vector<std::array<int, kStreams>> computeWaits(const Schedule &s, SchedProgram &p,

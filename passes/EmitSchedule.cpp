@@ -2,6 +2,10 @@
 //
 // Graph to schedule: tables, then one instruction per op that is not a view, in program order. Streams follow
 // from the instruction's kind (Instrs.def); waits and intervals from the bytes that instructions touch.
+//
+// The gathers at the end of `update` run on into the next micro-batch. At stage 3 they are none of the graph's, so
+// the first bucket that a micro-batch needs can be carried: gathered behind its optimizer into a buffer that stays,
+// and by `start` before the first update; then no other program gathers it.
 #include "passes/Emit.h"
 #include "passes/PassManager.h"
 
@@ -31,7 +35,8 @@ BufferKind bufferKind(SymbolKind k) {
 
 class Emitter {
 public:
-  Emitter(const Module &m, const PlanConfig &c) : module(m), config(c) {}
+  Emitter(const Module &m, const PlanConfig &c, bool carryGather)
+      : module(m), config(c), carryGather(carryGather) {}
 
   StatusOr<Schedule> run() {
     out.name = module.name;
@@ -40,8 +45,12 @@ public:
     out.step = {config.microBatch, config.gradAccum, config.stage};
     symbols();
     inputs();
+    if (carryGather)
+      start();
     for (Program *p : module.programs())
       TRY(program(*p));
+    if (config.overlap && config.carry != "off")
+      carry();
     return std::move(out);
   }
 
@@ -87,6 +96,57 @@ private:
         }
   }
 
+  // The first gather of a micro-batch, its buffer, and the program that fills it first.
+  void start() {
+    for (Op &op : module.programs().front()->ops)
+      if (op.kind == OpKind::AllGather && op.operands[0]->isSymbol() && op.bound.empty()) {
+        carried = static_cast<const Symbol *>(op.operands[0]);
+        carryBuffer = static_cast<int>(out.persistent.size());
+        persistent(carried->name + ".full", BufferKind::Carry, op.result()->type);
+        carriedOver = op.attrs;
+        break;
+      }
+    if (!carried)
+      return;
+    prog = {};
+    prog.name = "start";
+    gatherCarried();
+    out.programs.push_back(std::move(prog));
+  }
+
+  void gatherCarried() {
+    Instr i;
+    i.stream = Stream::Comm;
+    i.kind = InstrKind::AllGather;
+    i.attrs = carriedOver;
+    i.ins.push_back({false, out.findPersistent(carried->name)});
+    i.outs.push_back({false, carryBuffer});
+    i.named = 1;
+    i.label = label(out.persistent[carryBuffer].name);
+    i.elems = out.persistent[carryBuffer].type.elems();
+    i.origin = origin({"", "", "emit-schedule"});
+    prog.instrs.push_back(std::move(i));
+  }
+
+  // Marks the gathers of weights at the end of update's comm stream; the first program names them.
+  void carry() {
+    SchedProgram &update = out.programs.back();
+    SchedProgram &first = out.programs[carried ? 1 : 0];
+    auto stays = [&](PlaceRef r) { return isPersistent(resolve(out, update, r).buffer->kind); };
+    for (auto i = update.instrs.rbegin(); i != update.instrs.rend(); ++i) {
+      if (i->stream != Stream::Comm)
+        continue;
+      if (i->kind != InstrKind::AllGather || !stays(i->ins[0]) || !stays(i->outs[0]))
+        break;
+      i->carry = true;
+      first.carried.insert(first.carried.begin(), i->label);
+      labels.insert(first.name + "/" + i->label);
+    }
+    for (Instr &i : first.instrs)
+      if (llvm::is_contained(first.carried, i.label))
+        i.label = label(first, i.label);
+  }
+
   int origin(const Origin &o) {
     if (o.node.empty() && o.module.empty() && o.pass.empty())
       return -1;
@@ -100,7 +160,7 @@ private:
   Status program(Program &p) {
     prog = {};
     prog.name = p.name;
-    Storage storage(module, out, prog);
+    Storage storage(module, out, prog, carried, carryBuffer);
     TRY(storage.assign(p));
     uniqueNames();
     viewIndex.clear();
@@ -155,9 +215,10 @@ private:
     return {true, it->second};
   }
 
-  std::string label(const std::string &base) {
+  std::string label(const std::string &base) { return label(prog, base); }
+  std::string label(const SchedProgram &p, const std::string &base) {
     std::string name = base;
-    for (int n = 2; !labels.insert(prog.name + "/" + name).second; ++n)
+    for (int n = 2; !labels.insert(p.name + "/" + name).second; ++n)
       name = base + "." + std::to_string(n);
     return name;
   }
@@ -206,6 +267,8 @@ private:
     }
     emitted[&op] = static_cast<int>(prog.instrs.size());
     prog.instrs.push_back(std::move(i));
+    if (carried && op.info().trait == Trait::Optimizer && op.boundTo(0) == carried)
+      gatherCarried();
   }
 
   void collective(Op &op, Instr &i) {
@@ -249,6 +312,10 @@ private:
 
   const Module &module;
   const PlanConfig &config;
+  bool carryGather;
+  const Symbol *carried = nullptr; // the bucket, or none
+  int carryBuffer = -1;
+  Attrs carriedOver; // the gather's
   Schedule out;
   SchedProgram prog;
   std::map<std::tuple<std::string, std::string, std::string>, int> origins;
@@ -260,14 +327,21 @@ private:
 
 } // namespace
 
-StatusOr<Schedule> emitSchedule(const Module &m, const PlanConfig &c) {
-  return Emitter(m, c).run();
+StatusOr<Schedule> scheduleModule(const Module &m, const PlanConfig &c) {
+  bool mayCarry = c.stage == 3 && c.overlap && c.prefetchBucketSize > 0 && c.carry != "off";
+  TRY_ASSIGN(Schedule s, Emitter(m, c, mayCarry).run());
+  TRY(planMemory(s, c));
+  if (!mayCarry || c.carry == "on" || s.programs[0].name != "start")
+    return s;
+  TRY_ASSIGN(Schedule without, Emitter(m, c, false).run());
+  TRY(planMemory(without, c));
+  int64_t most = without.arenas[0].bytes + without.arenas[0].bytes / 100;
+  return s.arenas[0].bytes <= most ? std::move(s) : std::move(without);
 }
 
 StatusOr<Schedule> planSchedule(Module &m, const PlanConfig &c) {
   TRY(runPasses(m, c, defaultPipeline(), {}));
-  TRY_ASSIGN(Schedule s, emitSchedule(m, c));
-  TRY(planMemory(s, c));
+  TRY_ASSIGN(Schedule s, scheduleModule(m, c));
   TRY(verifySchedule(s));
   return s;
 }

@@ -67,6 +67,13 @@ private:
     Value *n = count;
     if (count->type.isPartial())
       n = b.op(OpKind::AllReduce, {count}, "count.all", {{"over", std::string(count->type.axes)}});
+    // Where it is first needed: in front, compute would wait for whatever comm has to finish first.
+    for (Op &op : program.ops)
+      if (llvm::is_contained(op.operands, inv)) {
+        b.before = &op;
+        b.phase = op.phase;
+        break;
+      }
     Value *value = b.op(OpKind::InvCount, {n}, "inv");
     replaceAllUses(inv, value, &program);
     if (persistInv)

@@ -18,13 +18,10 @@ namespace ds {
 /// and not in every micro-batch.
 bool reducesAtBoundary(const PlanConfig &c);
 
-/// Lowers a module with programs to an unplaced schedule: streams, labels, waits, aliases; every buffer
-/// has bytes and an interval but no offset.
-StatusOr<Schedule> emitSchedule(const Module &m, const PlanConfig &c);
-/// Assigns offsets (D8), adds the waits that reuse of bytes needs to comm instructions, sets arenas.
-Status planMemory(Schedule &s, const PlanConfig &c);
+/// Lowers a module with programs to a schedule: instructions, storage, waits, lifetimes, offsets, arenas.
+StatusOr<Schedule> scheduleModule(const Module &m, const PlanConfig &c);
 
-/// The whole planner: default pipeline, emitSchedule, planMemory, verifySchedule.
+/// The whole planner: default pipeline, scheduleModule, verifySchedule.
 StatusOr<Schedule> planSchedule(Module &m, const PlanConfig &c);
 
 } // namespace ds

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Report.h"
 
+#include "ir/BucketMap.h"
+
 #include <algorithm>
 
 namespace ds {
@@ -30,11 +32,6 @@ Peak peakOf(const SchedProgram &p, int64_t align) {
       peak = {live, static_cast<int>(i)};
   }
   return peak;
-}
-
-bool startsWithName(const std::string &label, const std::string &bucket) {
-  return label.size() > bucket.size() && label.compare(0, bucket.size(), bucket) == 0 &&
-         label[bucket.size()] == '.';
 }
 
 } // namespace
@@ -74,26 +71,9 @@ MemoryReport memoryReport(const Schedule &s) {
 }
 
 int64_t runsPerUpdate(const std::string &program, int64_t gradAccum) {
+  if (program == "start")
+    return 0;
   return program == "micro.mid" ? gradAccum - 2 : 1;
-}
-
-int bucketOf(const Schedule &s, const SchedProgram &p, const Instr &i) {
-  // A whole bucket, its slice, or its accumulator is an operand or destination...
-  for (const auto *list : {&i.ins, &i.outs})
-    for (PlaceRef r : *list)
-      for (size_t b = 0; b < s.buckets.size(); ++b) {
-        const std::string &name = resolve(s, p, r).buffer->name;
-        if (name == s.buckets[b].name || name == s.buckets[b].name + ".acc" ||
-            name == s.buckets[b].name + ".red")
-          return static_cast<int>(b);
-      }
-  // ...or the label says so: "<bucket>.grad.shard".
-  int best = -1;
-  for (size_t b = 0; b < s.buckets.size(); ++b)
-    if (startsWithName(i.label, s.buckets[b].name) &&
-        (best < 0 || s.buckets[b].name.size() > s.buckets[best].name.size()))
-      best = static_cast<int>(b);
-  return best;
 }
 
 TrafficReport trafficReport(const Schedule &s) {
@@ -109,7 +89,9 @@ TrafficReport trafficReport(const Schedule &s) {
     (b.sharded ? r.gatheredElems : r.residentElems) += t.validElems;
     r.buckets.push_back(t);
   }
-  for (const SchedProgram &p : s.programs)
+  BucketMap bucketOf(s);
+  for (size_t k = 0; k < s.programs.size(); ++k) {
+    const SchedProgram &p = s.programs[k];
     for (const Instr &i : p.instrs) {
       if (!isCollective(i.kind))
         continue;
@@ -118,18 +100,22 @@ TrafficReport trafficReport(const Schedule &s) {
       // An all_reduce is small, and every rank reads all others' vectors.
       int64_t vectors = i.kind == InstrKind::AllReduce ? world : 1;
       int64_t bytes = runs * vectors * i.elems / world * (world - 1) * byteSize(d);
-      int b = i.kind == InstrKind::AllReduce ? -1 : bucketOf(s, p, i);
+      int b = bucketOf.bucketOf(k, resolve(s, p, i.outs[0]).bufferIndex);
       if (b < 0) {
         r.scalarBytes += bytes;
         continue;
       }
-      (i.kind == InstrKind::AllGather ? r.buckets[b].gathers : r.buckets[b].reductions) += runs;
+      bool gather = i.kind == InstrKind::AllGather;
+      (gather ? r.buckets[b].gathers : r.buckets[b].reductions) += runs;
+      if (gather && resolve(s, p, i.outs[0]).buffer->kind == BufferKind::Carry)
+        r.buckets[b].carried = true;
       r.buckets[b].sentBytes += bytes;
       r.sentBytes += bytes;
     }
+  }
   for (BucketTraffic &b :
        r.buckets) // forward and backward need it once each, unless several layers do
-    b.tied = s.step.stage == 3 && !b.resident && b.gathers > 2 * s.step.gradAccum;
+    b.tied = s.step.stage == 3 && !b.resident && !b.carried && b.gathers > 2 * s.step.gradAccum;
   return r;
 }
 

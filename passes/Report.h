@@ -30,8 +30,9 @@ struct BucketTraffic {
   std::string bucket;
   int64_t gathers = 0, reductions = 0; // per update
   int64_t validElems = 0, paddingElems = 0;
-  int64_t sentBytes = 0;               // with padding
-  bool resident = false, tied = false; // why it differs from the stage's formula
+  int64_t sentBytes = 0; // with padding
+  // Why it differs from the stage's formula; carried: gathered once per update, kept till the next.
+  bool resident = false, tied = false, carried = false;
 };
 struct TrafficReport {
   std::vector<BucketTraffic> buckets;
@@ -44,7 +45,5 @@ TrafficReport trafficReport(const Schedule &s);
 
 /// How often a program runs in one update of A micro-batches.
 int64_t runsPerUpdate(const std::string &program, int64_t gradAccum);
-/// The bucket that a collective moves, or -1 for scalars.
-int bucketOf(const Schedule &s, const SchedProgram &p, const Instr &i);
 
 } // namespace ds

@@ -89,6 +89,11 @@ Status Storage::placeResults(Op &op) {
     places[op.result()] = viewOf(op);
     return {};
   }
+  if (carried && op.kind == OpKind::AllGather && op.operands[0] == carried) { // it is there already
+    places[op.result()] = {carryBuffer, 0, op.result()->type, false};
+    elided.insert(&op);
+    return {};
+  }
   for (int i = 0; i < static_cast<int>(op.results.size()); ++i) {
     Value *r = op.results[i];
     int tied = tiedOperand(op.kind, i, static_cast<int>(op.operands.size()));

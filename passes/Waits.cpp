@@ -43,35 +43,62 @@ std::vector<Access> accesses(const Schedule &s, const SchedProgram &p, const Ins
 }
 
 struct Cell {
-  Clock write{-1, -1, -1}, read{-1, -1, -1};
+  Clock write, read;
 };
+
+// Instructions that the program before has left running, as accesses; they are numbered -n, ..., -1.
+std::vector<std::vector<Access>> carriedAccesses(const Schedule &s, const SchedProgram &p) {
+  std::vector<std::vector<Access>> out;
+  const SchedProgram *update = p.carried.empty() ? nullptr : s.program("update");
+  if (update)
+    for (int k : carriedOut(*update))
+      out.push_back(accesses(s, *update, update->instrs[k]));
+  return out;
+}
 
 } // namespace
 
 std::vector<Clock> computeWaits(const Schedule &s, SchedProgram &p, bool overlap) {
   size_t n = p.instrs.size();
-  std::vector<std::vector<Access>> touched(n);
+  std::vector<std::vector<Access>> before = carriedAccesses(s, p), touched(n);
+  auto carried = static_cast<int>(before.size());
   std::vector<int64_t> cuts;
-  for (size_t k = 0; k < n; ++k) {
-    touched[k] = accesses(s, p, p.instrs[k]);
-    for (const Access &a : touched[k]) {
+  auto cut = [&](const std::vector<Access> &list) {
+    for (const Access &a : list) {
       cuts.push_back(a.begin);
       cuts.push_back(a.end);
     }
+  };
+  for (const auto &list : before)
+    cut(list);
+  for (size_t k = 0; k < n; ++k) {
+    touched[k] = accesses(s, p, p.instrs[k]);
+    cut(touched[k]);
   }
   std::sort(cuts.begin(), cuts.end());
   cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
-  std::vector<Cell> cells(cuts.size());
+  constexpr int kComm = static_cast<int>(Stream::Comm);
+  Clock none{-1, -1, -1};
+  none[kComm] = -1 - carried;
+  std::vector<Cell> cells(cuts.size(), {none, none});
   auto cellAt = [&](int64_t byte) {
     return std::lower_bound(cuts.begin(), cuts.end(), byte) - cuts.begin();
   };
 
-  std::vector<Clock> before(n);
+  auto touch = [&](const std::vector<Access> &list, int stream, int k) {
+    for (const Access &a : list)
+      for (auto c = cellAt(a.begin), e = cellAt(a.end); c < e; ++c)
+        (a.write ? cells[c].write : cells[c].read)[stream] = k;
+  };
+  for (int k = 0; k < carried; ++k)
+    touch(before[k], kComm, k - carried);
+
+  std::vector<Clock> clocks(n);
   Clock lastOf{-1, -1, -1}; // latest instruction so far on each stream
   for (size_t k = 0; k < n; ++k) {
     Instr &instr = p.instrs[k];
     int own = static_cast<int>(instr.stream);
-    Clock need{-1, -1, -1};
+    Clock need = none;
     for (const Access &a : touched[k])
       for (auto c = cellAt(a.begin), e = cellAt(a.end); c < e; ++c)
         for (int t = 0; t < kStreams; ++t) {
@@ -88,26 +115,34 @@ std::vector<Clock> computeWaits(const Schedule &s, SchedProgram &p, bool overlap
                                                : static_cast<int>(Stream::Comm);
       need[other] = std::max(need[other], lastOf[other]);
     }
-    Clock clock = lastOf[own] >= 0 ? before[lastOf[own]] : Clock{-1, -1, -1};
+    Clock clock = none;
+    if (lastOf[own] >= 0)
+      clock = clocks[lastOf[own]];
+    else if (own == kComm)
+      clock[kComm] = -1; // what was carried comes first on its stream
     instr.waits.clear();
+    instr.carriedWaits.clear();
     // Latest first: it may order the others too.
     std::array<int, kStreams> order{0, 1, 2};
     std::sort(order.begin(), order.end(), [&](int a, int b) { return need[a] > need[b]; });
     for (int t : order)
       if (t != own && need[t] > clock[t]) {
+        clock[t] = need[t];
+        if (need[t] < 0) {
+          instr.carriedWaits.push_back(need[t] + carried);
+          continue;
+        }
         instr.waits.push_back(need[t]);
         for (int u = 0; u < kStreams; ++u)
-          clock[u] = std::max(clock[u], before[need[t]][u]);
+          clock[u] = std::max(clock[u], clocks[need[t]][u]);
       }
     std::sort(instr.waits.begin(), instr.waits.end());
     clock[own] = static_cast<int>(k);
-    before[k] = clock;
+    clocks[k] = clock;
     lastOf[own] = static_cast<int>(k);
-    for (const Access &a : touched[k])
-      for (auto c = cellAt(a.begin), e = cellAt(a.end); c < e; ++c)
-        (a.write ? cells[c].write : cells[c].read)[own] = static_cast<int>(k);
+    touch(touched[k], own, static_cast<int>(k));
   }
-  return before;
+  return clocks;
 }
 
 void computeIntervals(const Schedule &s, SchedProgram &p, const std::vector<Clock> &before) {

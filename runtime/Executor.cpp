@@ -41,13 +41,19 @@ RankExecutor::RankExecutor(const Schedule &s, const LoadedRank &rank,
                            const std::vector<size_t> &sequence, Comm &comm, Feeder *feeder,
                            Abort &abort, TraceRing *trace)
     : schedule(s), rank(rank), sequence(sequence), comm(comm), feeder(feeder), abort(abort),
-      trace(trace), results(rank.valueNames.size()) {}
+      trace(trace), results(rank.valueNames.size()) {
+  if (const SchedProgram *p = s.program("start"))
+    start = static_cast<int>(p - s.programs.data());
+}
 
 void RankExecutor::runUpdate(Stream s, int64_t update) {
   int stream = static_cast<int>(s);
-  clocks[stream] = {};
+  if (!started[stream].set && start >= 0 &&
+      !runProgram(static_cast<size_t>(start), 0, stream, update))
+    return;
+  started[stream].set = true;
   for (size_t position = 0; position < sequence.size(); ++position)
-    if (!runProgram(position, stream, update))
+    if (!runProgram(sequence[position], position, stream, update))
       return;
   if (s == Stream::Feed && feeder)
     feeder->release(rank.rank);
@@ -64,8 +70,8 @@ bool RankExecutor::waitFor(int self, int stream, uint32_t count, StreamTimes &cl
   return ok;
 }
 
-bool RankExecutor::runProgram(size_t position, int stream, int64_t update) {
-  const LoadedProgram &p = rank.programs[sequence[position]];
+bool RankExecutor::runProgram(size_t program, size_t position, int stream, int64_t update) {
+  const LoadedProgram &p = rank.programs[program];
   StreamTimes &clock = clocks[stream];
   for (const LoadedInstr &in : p.streams[stream]) {
     for (int w = 0; w < in.numWaits; ++w)
@@ -79,7 +85,7 @@ bool RankExecutor::runProgram(size_t position, int stream, int64_t update) {
     int64_t end = now();
     clock.busy += end - begin - (clock.dataWait - waited);
     if (trace)
-      trace[stream].add({update, begin, end, static_cast<int32_t>(sequence[position]),
+      trace[stream].add({update, begin, end, static_cast<int32_t>(program),
                          static_cast<int32_t>(in.instr - p.program->instrs.data())});
     done[stream].add();
   }
@@ -89,6 +95,8 @@ bool RankExecutor::runProgram(size_t position, int stream, int64_t update) {
   constexpr int kCompute = static_cast<int>(Stream::Compute);
   for (int other = 0; other < kStreams; ++other) {
     auto count = static_cast<uint32_t>(p.streams[other].size());
+    if (other == static_cast<int>(Stream::Comm))
+      count -= p.carried;
     if (stream != kCompute && other != kCompute)
       continue;
     if (other != stream && !waitFor(stream, other, count + (other == kCompute), clock))

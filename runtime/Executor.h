@@ -2,23 +2,28 @@
 //
 // One rank's execution of updates. Three threads call runUpdate, one per stream; each walks its own list of
 // instructions and meets the others only through counters: an instruction waits for counts of other streams,
-// and a program's end waits for all streams. Nothing is decided and nothing is allocated here.
+// and a program's end waits for all streams, but for what comm carries into the next program. Nothing is decided
+// and nothing is allocated here.
 #pragma once
 
 #include "runtime/Feeder.h"
 #include "runtime/Loader.h"
 #include "runtime/Trace.h"
 
+#include <atomic>
+
 namespace ds {
 
-/// The programs of one update, as indices: micro.only | micro.first, micro.mid..., micro.last; update.
+/// The programs of one update, as indices: micro.only | micro.first, micro.mid..., micro.last; update. Before the
+/// first update, `start` runs where there is one.
 StatusOr<std::vector<size_t>> updateSequence(const Schedule &s);
 
-/// What one stream did in the last update, in ns.
+/// What one stream has done since the start, in ns. Written by its thread only; others may look at any time, since
+/// a carried instruction may still run when an update has ended.
 struct alignas(64) StreamTimes {
-  int64_t busy = 0;     // inside instructions
-  int64_t commWait = 0; // compute: waiting for the comm stream
-  int64_t dataWait = 0; // feed: waiting for the loader's ring
+  std::atomic<int64_t> busy = 0;     // inside instructions
+  std::atomic<int64_t> commWait = 0; // compute: waiting for the comm stream
+  std::atomic<int64_t> dataWait = 0; // feed: waiting for the loader's ring
 };
 
 class RankExecutor {
@@ -27,15 +32,16 @@ public:
   RankExecutor(const Schedule &s, const LoadedRank &rank, const std::vector<size_t> &sequence,
                Comm &comm, Feeder *feeder, Abort &abort, TraceRing *trace);
 
-  /// Runs this stream's part of update number `update`. Returns early once the job is aborted; the first
-  /// error is raised there, with rank, update, program, instruction and origin.
+  /// Runs this stream's part of update number `update`; comm's includes what is carried, which compute and feed do
+  /// not wait for. Returns early once the job is aborted; the first error is raised there, with rank, update,
+  /// program, instruction and origin.
   void runUpdate(Stream stream, int64_t update);
 
   const std::vector<double> &values() const { return results; } // as LoadedRank::valueNames
   const StreamTimes &times(Stream s) const { return clocks[static_cast<int>(s)]; }
 
 private:
-  bool runProgram(size_t position, int stream, int64_t update);
+  bool runProgram(size_t program, size_t position, int stream, int64_t update);
   bool waitFor(int self, int stream, uint32_t count, StreamTimes &clock);
   const char *execute(const LoadedInstr &in, size_t position, StreamTimes &clock);
   void fail(const LoadedProgram &p, const Instr &in, int64_t update, const char *message);
@@ -52,6 +58,11 @@ private:
     uint32_t counts[kStreams] = {};
   };
   Base bases[kStreams]; // each thread's own: the counts at which the current program began
+  int start = -1;       // index of `start`
+  struct alignas(64) Flag {
+    bool set = false;
+  };
+  Flag started[kStreams]; // each thread's own
   StreamTimes clocks[kStreams];
   std::vector<double> results;
 };

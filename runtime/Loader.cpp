@@ -81,6 +81,7 @@ private:
     const SchedProgram &program = s.programs[p];
     LoadedProgram loaded;
     loaded.program = &program;
+    loaded.carried = static_cast<uint32_t>(carriedOut(program).size());
     Status all;
     // How many instructions of its stream are done once instruction i is.
     std::vector<uint32_t> position;
@@ -121,6 +122,12 @@ private:
       for (int w : in.waits)
         if (static_cast<int>(program.instrs[static_cast<size_t>(w)].stream) == stream)
           last = std::max(last, position[static_cast<size_t>(w)]);
+      // The carried ones are the last of comm before this program: counts ..., -1, 0.
+      if (last == 0 && stream == static_cast<int>(Stream::Comm) && !in.carriedWaits.empty()) {
+        int latest = *std::max_element(in.carriedWaits.begin(), in.carriedWaits.end());
+        l.waits[l.numWaits++] = {stream, static_cast<uint32_t>(latest + 1) -
+                                             static_cast<uint32_t>(program.carried.size())};
+      }
       if (last != 0 && stream != static_cast<int>(in.stream))
         l.waits[l.numWaits++] = {stream, last};
     }

@@ -24,7 +24,7 @@ struct LoadOptions {
 struct LoadedInstr {
   struct WaitFor {
     int stream;
-    uint32_t count; // instructions of that stream done in this program
+    uint32_t count; // instructions of that stream done in this program; "negative": before it
   };
   const Instr *instr = nullptr;
   int numWaits = 0;
@@ -51,6 +51,7 @@ struct LoadedReturn {
 struct LoadedProgram {
   const SchedProgram *program = nullptr;
   std::vector<LoadedInstr> streams[kStreams];
+  uint32_t carried = 0; // instructions at the end of comm that the program's end does not wait for
   std::vector<LoadedReturn> returns;
 };
 

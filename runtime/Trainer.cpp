@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Owns the threads: three per rank, which live from create to the end and take one job after the other
-// (load, step, save). The caller's thread only hands out jobs and waits.
+// (load, step, save). The caller's thread only hands out jobs and waits. A step is over when compute and feed
+// threads are done; comm threads may still execute what is carried into the next one.
 #include "runtime/Trainer.h"
 
 #include "runtime/Convert.h"
@@ -9,6 +10,7 @@
 #include "runtime/Sources.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <fmt/ranges.h>
 #include <thread>
@@ -24,6 +26,15 @@ int64_t nowNs() {
       .count();
 }
 } // namespace
+
+// In ns.
+struct StreamTotals {
+  int64_t compute = 0, comm = 0, exposed = 0, dataWait = 0;
+  explicit StreamTotals(const RankExecutor &e)
+      : compute(e.times(Stream::Compute).busy), comm(e.times(Stream::Comm).busy),
+        exposed(e.times(Stream::Compute).commWait), dataWait(e.times(Stream::Feed).dataWait) {}
+  StreamTotals() = default;
+};
 
 struct Trainer::Impl {
   Schedule schedule;
@@ -45,20 +56,23 @@ struct Trainer::Impl {
   int64_t valueAt[4] = {-1, -1, -1, -1};
   int lrBuffer = -1;
 
-  // Jobs: the caller sets the fields, then counts `posted` up; every thread counts `finished` up.
-  Job job = Job::Load;
+  // Jobs: the caller sets the fields, then counts `posted` up; every thread counts `finished` up, all but the comm
+  // threads also `stepped`.
+  std::atomic<Job> job = Job::Load;
   std::string savePath;
   std::vector<Status> statuses; // by rank, of the current job
-  Counter posted, finished;
+  Counter posted, stepped, finished;
   uint32_t jobs = 0;
+  StreamTotals last; // of rank 0, up to the last update
   std::vector<std::thread> pool;
 
   Status prepare();
   void describe();
   void threadMain(int rank, Stream stream);
-  void runJob(int rank, Stream stream);
+  void runJob(int rank, Stream stream, int64_t update);
   Status load(int rank);
   void post(Job j);
+  void drain();
   Status worst();
   ~Impl();
 };
@@ -70,6 +84,7 @@ Trainer::~Trainer() = default;
 
 Trainer::Impl::~Impl() {
   if (!pool.empty()) {
+    drain();
     job = Job::Stop;
     posted.add();
     for (std::thread &t : pool)
@@ -78,26 +93,39 @@ Trainer::Impl::~Impl() {
 }
 
 void Trainer::Impl::post(Job j) {
+  if (j != Job::Step)
+    drain(); // a thread that lags behind would take the new job for its own
   job = j;
   ++jobs;
   posted.add();
-  finished.wait(jobs * static_cast<uint32_t>(pool.size()), never);
+  if (j != Job::Step)
+    drain();
+  else
+    stepped.wait(jobs * static_cast<uint32_t>(pool.size() / kStreams * (kStreams - 1)), never);
 }
 
+// Until nothing runs any more, carried instructions included.
+void Trainer::Impl::drain() { finished.wait(jobs * static_cast<uint32_t>(pool.size()), never); }
+
 void Trainer::Impl::threadMain(int rank, Stream stream) {
+  int64_t update = 0;
   for (uint32_t n = 1;; ++n) {
     posted.wait(n, never);
-    if (job == Job::Stop)
+    Job j = job;
+    if (j == Job::Stop)
       return;
-    runJob(rank, stream);
+    runJob(rank, stream, update);
+    update += j == Job::Step;
+    if (stream != Stream::Comm)
+      stepped.add();
     finished.add();
   }
 }
 
-void Trainer::Impl::runJob(int rank, Stream stream) {
+void Trainer::Impl::runJob(int rank, Stream stream, int64_t update) {
   auto r = static_cast<size_t>(rank);
   if (job == Job::Step) {
-    executors[r]->runUpdate(stream, updates);
+    executors[r]->runUpdate(stream, update);
     return;
   }
   if (stream != Stream::Compute)
@@ -234,10 +262,12 @@ StatusOr<UpdateResult> Trainer::step() {
     if (t.valueAt[v] >= 0)
       *fields[v] = e.values()[static_cast<size_t>(t.valueAt[v])];
   u.skipped = skip != 0;
-  u.computeMs = static_cast<double>(e.times(Stream::Compute).busy) * 1e-6;
-  u.commMs = static_cast<double>(e.times(Stream::Comm).busy) * 1e-6;
-  u.exposedCommMs = static_cast<double>(e.times(Stream::Compute).commWait) * 1e-6;
-  u.dataWaitMs = static_cast<double>(e.times(Stream::Feed).dataWait) * 1e-6;
+  StreamTotals now(e);
+  u.computeMs = static_cast<double>(now.compute - t.last.compute) * 1e-6;
+  u.commMs = static_cast<double>(now.comm - t.last.comm) * 1e-6;
+  u.exposedCommMs = static_cast<double>(now.exposed - t.last.exposed) * 1e-6;
+  u.dataWaitMs = static_cast<double>(now.dataWait - t.last.dataWait) * 1e-6;
+  t.last = now;
   return u;
 }
 
@@ -251,6 +281,7 @@ StatusOr<double> Trainer::value(const std::string &name, int rank) const {
 }
 
 Status Trainer::saveModel(const std::string &path) {
+  impl->drain();
   if (impl->abort.raised())
     return impl->abort.status();
   impl->savePath = path;
@@ -259,10 +290,12 @@ Status Trainer::saveModel(const std::string &path) {
 }
 
 Status Trainer::writeTrace(const std::string &path) const {
+  impl->drain();
   return ds::writeTrace(path, impl->schedule, impl->traces, impl->startNs);
 }
 
 StatusOr<std::vector<double>> Trainer::readParam(const std::string &name) const {
+  impl->drain();
   const Schedule &s = impl->schedule;
   for (const BucketInfo &b : s.buckets)
     for (const SegmentInfo &g : b.segments) {
@@ -286,6 +319,7 @@ StatusOr<std::vector<std::byte>> Trainer::readBuffer(const std::string &name, in
   int i = impl->schedule.findPersistent(name);
   if (i < 0 || rank < 0 || rank >= impl->world)
     return Status::error(fmt::format("there is no persistent buffer {} on rank {}", name, rank));
+  impl->drain();
   const std::byte *p = impl->ranks[static_cast<size_t>(rank)]->persistent(i);
   return std::vector<std::byte>(p, p + impl->schedule.persistent[static_cast<size_t>(i)].bytes);
 }
@@ -293,6 +327,7 @@ StatusOr<std::vector<std::byte>> Trainer::readBuffer(const std::string &name, in
 const Schedule &Trainer::schedule() const { return impl->schedule; }
 const std::vector<std::string> &Trainer::notes() const { return impl->notes; }
 std::vector<CommTraffic> Trainer::traffic(int rank) const {
+  impl->drain();
   return impl->comms[static_cast<size_t>(rank)]->traffic();
 }
 int64_t Trainer::updatesPerEpoch() const {

@@ -49,6 +49,9 @@ static cl::opt<std::string> freeze("freeze", cl::value_desc("REGEX"), cl::cat(ca
                                    cl::desc("Do not train these parameters"));
 static cl::opt<std::string> reduce("reduce", cl::value_desc("boundary|every"), cl::cat(category),
                                    cl::desc("When gradients are reduced under accumulation"));
+static cl::opt<std::string> carry("carry", cl::value_desc("on|off"), cl::cat(category),
+                                  cl::desc("Gathers that run on into the next micro-batch\n"
+                                           "(default: where they cost no memory)"));
 static cl::opt<std::string> dtype("dtype", cl::value_desc("f32|f64"), cl::cat(category),
                                   cl::desc("Element type to compute in (default: the model's)"));
 static cl::opt<std::string> deviceMemory("device-memory", cl::value_desc("24GiB"),
@@ -113,6 +116,7 @@ static Status overridesFromFlags(ConfigOverrides &o) {
   optionalText(trainable, o.trainable);
   optionalText(freeze, o.freeze);
   optionalText(reduce, o.reduce);
+  optionalText(carry, o.carry);
   optionalText(dtype, o.dtype);
   optionalText(optimizer, o.optimizer);
   s.merge(optionalInt(stage, o.stage));
@@ -246,8 +250,7 @@ StatusOr<Schedule> plan(const LoadedModel &model, const PlanConfig &config, int 
     return Schedule();
   }
   TRY(verifyModule(*m));
-  TRY_ASSIGN(Schedule s, emitSchedule(*m, c));
-  TRY(planMemory(s, c));
+  TRY_ASSIGN(Schedule s, scheduleModule(*m, c));
   TRY(verifySchedule(s));
   TRY(checkFits(s));
   if (module)

@@ -101,6 +101,9 @@ void exceptionLines(std::string &out, const StagePlan &p) {
   for (const BucketTraffic &b : p.traffic.buckets)
     if (b.resident)
       lines += "  " + b.bucket + ": resident, " + countText(b.validElems) + " elements\n";
+    else if (b.carried)
+      lines +=
+          "  " + b.bucket + ": gathered once per update and kept, " + bytesText(b.sentBytes) + "\n";
     else if (b.gathers != 2 * p.schedule.step.gradAccum)
       lines += "  " + b.bucket + ": gathered " + std::to_string(b.gathers) + " times per update, " +
                bytesText(b.sentBytes) + "\n";
@@ -144,6 +147,9 @@ StatusOr<std::string> summaryText(const LoadedModel &model) {
   t.row("parameters", plans, kinds({BufferKind::Param}));
   t.row("optimizer states", plans, kinds({BufferKind::State}));
   t.row("gradient accumulators", plans, kinds({BufferKind::Accum}));
+  auto carried = kinds({BufferKind::Carry});
+  if (bytesOf(plans[3].memory, {BufferKind::Carry}) > 0)
+    t.row("gathered and kept", plans, carried);
   t.row("inputs, constants, scalars", plans,
         kinds({BufferKind::Input, BufferKind::Const, BufferKind::Scalar}));
   t.row("temporaries at the peak", plans,

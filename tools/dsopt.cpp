@@ -137,8 +137,7 @@ static Status run(const std::string &text, const PlanConfig &c, llvm::raw_ostrea
   if (!noVerify)
     TRY(verifyModule(*m));
   if (emit == "schedule") {
-    TRY_ASSIGN(Schedule s, emitSchedule(*m, c));
-    TRY(planMemory(s, c));
+    TRY_ASSIGN(Schedule s, scheduleModule(*m, c));
     out << printSchedule(s);
   } else {
     out << printModule(*m, {printOrigins});

@@ -80,6 +80,13 @@ TEST_P(ScheduleDamage, EveryDroppedWaitIsARace) {
         bool race = isRace(bad, k, "dropped wait " + std::to_string(w) + " of " + i.label);
         EXPECT_TRUE(race || throttles) << i.label << " has a wait that orders nothing";
       }
+    for (size_t j = 0; j < good.programs[k].instrs.size(); ++j)
+      for (size_t w = 0; w < good.programs[k].instrs[j].carriedWaits.size(); ++w, ++waits) {
+        Schedule bad = good;
+        Instr &i = bad.programs[k].instrs[j];
+        i.carriedWaits.erase(i.carriedWaits.begin() + static_cast<int64_t>(w));
+        EXPECT_TRUE(isRace(bad, k, "dropped wait for what is carried of " + i.label));
+      }
   }
   EXPECT_GT(waits, 10);
 }

@@ -176,8 +176,9 @@ static Bytes bytesOf(const Schedule &s, const SchedProgram &p, PlaceRef r, bool 
   return {begin, begin + (last + 1) * byteSize(v.type.dtype), write};
 }
 
-static bool conflict(const Schedule &s, const SchedProgram &p, const Instr &a, const Instr &b) {
-  auto all = [&](const Instr &i) {
+static bool conflict(const Schedule &s, const SchedProgram &p, const Instr &a,
+                     const SchedProgram &q, const Instr &b) {
+  auto all = [&](const SchedProgram &p, const Instr &i) {
     std::vector<Bytes> list;
     for (PlaceRef r : i.ins)
       list.push_back(bytesOf(s, p, r, false));
@@ -189,21 +190,33 @@ static bool conflict(const Schedule &s, const SchedProgram &p, const Instr &a, c
     }
     return list;
   };
-  for (const Bytes &x : all(a))
-    for (const Bytes &y : all(b))
+  for (const Bytes &x : all(p, a))
+    for (const Bytes &y : all(q, b))
       if ((x.write || y.write) && x.begin < y.end && y.begin < x.end)
         return true;
   return false;
 }
 
 std::vector<std::pair<int, int>> racesByBruteForce(const Schedule &s, const SchedProgram &p) {
-  size_t n = p.instrs.size();
+  // What the program before has left running comes first.
+  std::vector<std::pair<const SchedProgram *, const Instr *>> all;
+  for (const SchedProgram &q : s.programs)
+    for (const Instr &i : q.instrs)
+      if (i.carry && !p.carried.empty())
+        all.emplace_back(&q, &i);
+  size_t before = all.size(), n = before + p.instrs.size();
+  for (const Instr &i : p.instrs)
+    all.emplace_back(&p, &i);
   std::vector<std::vector<bool>> reach(n, std::vector<bool>(n, false));
   for (size_t j = 0; j < n; ++j) {
     for (size_t i = 0; i < j; ++i)
-      if (p.instrs[i].stream == p.instrs[j].stream)
+      if (all[i].second->stream == all[j].second->stream)
         reach[i][j] = true;
-    for (int w : p.instrs[j].waits)
+    if (j < before)
+      continue;
+    for (int w : all[j].second->waits)
+      reach[before + static_cast<size_t>(w)][j] = true;
+    for (int w : all[j].second->carriedWaits)
       reach[w][j] = true;
   }
   for (size_t k = 0; k < n; ++k)
@@ -214,8 +227,10 @@ std::vector<std::pair<int, int>> racesByBruteForce(const Schedule &s, const Sche
   std::vector<std::pair<int, int>> races;
   for (size_t i = 0; i < n; ++i)
     for (size_t j = i + 1; j < n; ++j)
-      if (!reach[i][j] && !reach[j][i] && conflict(s, p, p.instrs[i], p.instrs[j]))
-        races.emplace_back(i, j);
+      if (j >= before && !reach[i][j] && !reach[j][i] &&
+          conflict(s, *all[i].first, *all[i].second, p, *all[j].second))
+        races.emplace_back(static_cast<int>(i) - static_cast<int>(before),
+                           static_cast<int>(j - before));
   return races;
 }
 
@@ -223,7 +238,10 @@ static int indexOf(const SchedProgram &p, std::string_view label) {
   for (size_t i = 0; i < p.instrs.size(); ++i)
     if (p.instrs[i].label == label)
       return static_cast<int>(i);
-  return -1;
+  for (size_t i = 0; i < p.carried.size(); ++i)
+    if (p.carried[i] == label)
+      return static_cast<int>(i) - static_cast<int>(p.carried.size());
+  return INT32_MIN; // pairs with nothing
 }
 
 // "micro.only: J (compute) ... missing: wait I [S2]"

@@ -16,7 +16,8 @@ Schedule bigSchedule(int n);
 Schedule randomSchedule(unsigned seed, int n);
 
 /// Pairs (i, j), i < j, of instructions that conflict without being ordered, found the obvious way: all
-/// pairs, all bytes, reachability by closure. Shares no code with the verifier.
+/// pairs, all bytes, reachability by closure. Shares no code with the verifier. Negative: the i-th from the end of
+/// what the program before has left running.
 std::vector<std::pair<int, int>> racesByBruteForce(const Schedule &s, const SchedProgram &p);
 
 /// The pairs that S2 reports for a program, read off verifySchedule's messages.
