@@ -109,8 +109,9 @@ int Carry::gatherInto(const SchedProgram &p, int buffer) {
       bool whole = i.kind == InstrKind::AllGather && !r.isView && !i.ins[0].isView &&
                    resolve(s, p, i.ins[0]).buffer->kind == BufferKind::Param;
       if (p.name != "start" && p.name != "update")
-        f.add("S12", p, i, "writes the carry buffer " + nameText(b.name) +
-                               ", which only start and update may do");
+        f.add("S12", p, i,
+              "writes the carry buffer " + nameText(b.name) +
+                  ", which only start and update may do");
       else if (!whole || found >= 0)
         f.add("S12", p, i,
               "writes the carry buffer " + nameText(b.name) + ", but " +

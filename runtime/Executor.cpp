@@ -112,6 +112,42 @@ bool RankExecutor::runProgram(size_t program, size_t position, int stream, int64
   return !abort.raised();
 }
 
+void RankExecutor::runInOrder(int64_t update, InstrHook &hook) {
+  if (!started[0].set && start >= 0 &&
+      !runProgramInOrder(static_cast<size_t>(start), 0, update, hook))
+    return;
+  started[0].set = true;
+  for (size_t position = 0; position < sequence.size(); ++position)
+    if (!runProgramInOrder(sequence[position], position, update, hook))
+      return;
+  if (feeder)
+    feeder->release(rank.rank);
+}
+
+bool RankExecutor::runProgramInOrder(size_t program, size_t position, int64_t update,
+                                     InstrHook &hook) {
+  const LoadedProgram &p = rank.programs[program];
+  size_t next[kStreams] = {};
+  const char *message = hook.beginProgram(p);
+  for (const Instr &i : p.program->instrs) {
+    int stream = static_cast<int>(i.stream);
+    const LoadedInstr &in = p.streams[stream][next[stream]++];
+    if (!message)
+      message = hook.before(p, in);
+    if (!message)
+      message = execute(in, position, clocks[stream]);
+    if (!message)
+      message = hook.after(p, in);
+    if (message) {
+      fail(p, i, update, message);
+      return false;
+    }
+  }
+  for (const LoadedReturn &r : p.returns)
+    results[r.value] = toDouble(r.dtype, r.data, 0);
+  return !abort.raised();
+}
+
 const char *RankExecutor::execute(const LoadedInstr &in, size_t position, StreamTimes &clock) {
   if (in.instr->kind == InstrKind::Launch)
     return in.kernel->run(&in.launch, in.state);

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "runtime/Feeder.h"
-#include "runtime/Loader.h"
+#include "runtime/MemoryWatch.h"
 #include "runtime/Trace.h"
 
 #include <atomic>
@@ -37,12 +37,16 @@ public:
   /// program, instruction and origin.
   void runUpdate(Stream stream, int64_t update);
 
+  /// The whole update in list order on the calling thread, for hooks that look at single instructions.
+  void runInOrder(int64_t update, InstrHook &hook);
+
   const std::vector<double> &values() const { return results; } // as LoadedRank::valueNames
   const StreamTimes &times(Stream s) const { return clocks[static_cast<int>(s)]; }
 
 private:
   bool runProgram(size_t program, size_t position, int stream, int64_t update);
   bool waitFor(int self, int stream, uint32_t count, StreamTimes &clock);
+  bool runProgramInOrder(size_t program, size_t position, int64_t update, InstrHook &hook);
   const char *execute(const LoadedInstr &in, size_t position, StreamTimes &clock);
   void fail(const LoadedProgram &p, const Instr &in, int64_t update, const char *message);
 

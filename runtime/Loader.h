@@ -70,6 +70,7 @@ public:
   // Kernels that the device lacks, as "op on type", by the device they are taken from.
   std::map<std::string, std::vector<std::string>> borrowed;
 
+  const Arena &arena(size_t i) const { return arenas[i]; } // as Schedule::arenas
   /// Start of a persistent buffer.
   std::byte *persistent(int buffer) const;
 

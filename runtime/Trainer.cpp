@@ -48,7 +48,8 @@ struct Trainer::Impl {
   std::vector<std::unique_ptr<Comm>> comms;
   std::vector<std::unique_ptr<LoadedRank>> ranks;
   std::vector<std::unique_ptr<RankExecutor>> executors;
-  std::vector<TraceRing> traces; // rank * kStreams + stream
+  std::vector<std::unique_ptr<MemoryWatch>> watches; // by rank, or empty
+  std::vector<TraceRing> traces;                     // rank * kStreams + stream
   std::vector<std::string> notes;
   int64_t startNs = nowNs();
   int64_t updates = 0;
@@ -125,7 +126,10 @@ void Trainer::Impl::threadMain(int rank, Stream stream) {
 void Trainer::Impl::runJob(int rank, Stream stream, int64_t update) {
   auto r = static_cast<size_t>(rank);
   if (job == Job::Step) {
-    executors[r]->runUpdate(stream, update);
+    if (watches.empty())
+      executors[r]->runUpdate(stream, update);
+    else if (stream == Stream::Compute)
+      executors[r]->runInOrder(update, *watches[r]);
     return;
   }
   if (stream != Stream::Compute)
@@ -150,6 +154,8 @@ Status Trainer::Impl::load(int rank) {
   TraceRing *rings = traces.empty() ? nullptr : &traces[r * kStreams];
   executors[r] = std::make_unique<RankExecutor>(schedule, *ranks[r], sequence, *comms[r],
                                                 feeder.get(), abort, rings);
+  if (options.watch)
+    watches[r] = std::make_unique<MemoryWatch>(schedule, *ranks[r]);
   return {};
 }
 
@@ -203,6 +209,7 @@ Status Trainer::Impl::prepare() {
   ranks.resize(n);
   executors.resize(n);
   statuses.resize(n);
+  watches.resize(options.watch ? n : 0);
   if (options.traceEvents > 0)
     traces.assign(n * kStreams, TraceRing(options.traceEvents));
   for (int r = 0; r < world; ++r)
@@ -329,6 +336,14 @@ const std::vector<std::string> &Trainer::notes() const { return impl->notes; }
 std::vector<CommTraffic> Trainer::traffic(int rank) const {
   impl->drain();
   return impl->comms[static_cast<size_t>(rank)]->traffic();
+}
+std::pair<int64_t, int64_t> Trainer::watched() const {
+  std::pair<int64_t, int64_t> sum;
+  for (const auto &w : impl->watches) {
+    sum.first += w->instructions();
+    sum.second += w->replayed();
+  }
+  return sum;
 }
 int64_t Trainer::updatesPerEpoch() const {
   return impl->feeder ? impl->feeder->updatesPerEpoch() : 0;

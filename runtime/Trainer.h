@@ -23,6 +23,7 @@ struct RunOptions {
   double linkBytesPerSecond = 0; // slows collectives (test knob); 0: off
   size_t traceEvents = 0;        // per stream; 0: no trace
   uint8_t arenaFill = 0;         // byte the arenas start with
+  bool watch = false;            // execute in list order under a MemoryWatch (slow)
 };
 
 struct UpdateResult {
@@ -59,6 +60,8 @@ public:
   const Schedule &schedule() const;
   const std::vector<std::string> &notes() const; // to show before the first update
   std::vector<CommTraffic> traffic(int rank) const;
+  /// With RunOptions::watch: over all ranks, instructions that were watched and launches that ran on copies.
+  std::pair<int64_t, int64_t> watched() const;
   int64_t updatesPerEpoch() const; // 0: endless data, or none
   int threads() const;             // per rank
   int64_t arenaBytes() const;      // of one rank, all spaces

@@ -252,16 +252,26 @@ StatusOr<Schedule> plan(const LoadedModel &model, const PlanConfig &config, int 
   TRY(verifyModule(*m));
   TRY_ASSIGN(Schedule s, scheduleModule(*m, c));
   TRY(verifySchedule(s));
-  TRY(checkFits(s));
+  if (config.stage == model.config.stage &&
+      config.world == model.config.world) // others are only looked at
+    TRY(checkFits(s));
   if (module)
     *module = std::move(m);
   return s;
 }
 
-StatusOr<Schedule> planFromArgs(const std::string &path, int threads, PlanConfig &config) {
+StatusOr<Schedule> planFromArgs(const std::string &path, int threads, PlanConfig &config,
+                                std::optional<Schedule> *reference) {
   if (!llvm::StringRef(path).endswith(".dsched")) {
     TRY_ASSIGN(LoadedModel l, loadModel(path, /*forExec=*/true));
     config = l.config;
+    if (reference) {
+      PlanConfig one = l.config;
+      one.stage = 0;
+      one.gradAccum *= one.world;
+      one.world = 1;
+      TRY_ASSIGN(*reference, plan(l, one, threads));
+    }
     return plan(l, l.config, threads);
   }
   for (auto &entry : cl::getRegisteredOptions())

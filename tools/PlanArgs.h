@@ -9,6 +9,8 @@
 
 #include "llvm/Support/CommandLine.h"
 
+#include <optional>
+
 namespace ds {
 
 /// A model as read, before any pass, with everything that was asked for or assumed.
@@ -36,7 +38,9 @@ StatusOr<Schedule> plan(const LoadedModel &model, const PlanConfig &config, int 
                         std::unique_ptr<Module> *module = nullptr);
 
 /// The whole way, for dsexec: MODEL.onnx, MODEL.onnxtext, MODEL.dsir or PLAN.dsched. Planning flags with
-/// a .dsched are refused.
-StatusOr<Schedule> planFromArgs(const std::string &path, int threads, PlanConfig &config);
+/// a .dsched are refused. reference, if asked for: the same training at stage 0 on one rank, in micro-batches of the same
+/// size and order; stays empty for a .dsched.
+StatusOr<Schedule> planFromArgs(const std::string &path, int threads, PlanConfig &config,
+                                std::optional<Schedule> *reference = nullptr);
 
 } // namespace ds

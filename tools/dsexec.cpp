@@ -7,6 +7,7 @@
 #include "tools/Devices.h"
 #include "tools/Diagnostics.h"
 #include "tools/PlanArgs.h"
+#include "tools/SelfCheck.h"
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/CommandLine.h"
@@ -51,6 +52,11 @@ static cl::opt<std::string> tracePath("trace", cl::value_desc("file"), cl::cat(o
                                       cl::desc("Write a Chrome trace of the last updates"));
 static cl::opt<std::string> savePath("save-model", cl::value_desc("out.safetensors"),
                                      cl::cat(output), cl::desc("Write the weights at the end"));
+static cl::opt<bool> selfChecks(
+    "self-check", cl::cat(testing),
+    cl::desc("Instead of training, run some updates (--steps, default 2) that check every\n"
+             "instruction's reads and writes, allocations, and the losses against\n"
+             "stage 0 on one rank; slow, and twice the memory"));
 static cl::opt<double> linkRate("link-bytes-per-second", cl::value_desc("n"), cl::cat(testing),
                                 cl::desc("Slow every collective down to this rate per rank"));
 
@@ -61,14 +67,17 @@ static const char *const kExamples =
     "         --data tokens:text.bin --steps 200\n"
     "  dsexec plan.dsched --data tokens:text.bin --steps 200 --log-json log.jsonl\n"
     "  dsexec plan.dsched --data npy:samples --epochs 2 --device cpu --save-model "
-    "out.safetensors\n";
+    "out.safetensors\n"
+    "  dsexec model.onnx --config ds_config.json --world-size 4 --data synthetic:1 --self-check\n";
 
 // What can be said about the flags before anything is loaded.
 static Status checkFlags() {
   if (inputPath.empty())
     return Status::error("no model or plan is given").note("dsexec --help shows examples");
   bool haveSteps = steps.getNumOccurrences() > 0, haveEpochs = epochs.getNumOccurrences() > 0;
-  if (haveSteps == haveEpochs)
+  if (selfChecks && (haveEpochs || !savePath.empty() || !logJson.empty() || !tracePath.empty()))
+    return Status::error("--self-check runs a few --steps, and leaves no log, trace or model");
+  if (haveSteps == haveEpochs && !(selfChecks && !haveSteps))
     return Status::error("expected either --steps N or --epochs N");
   if ((haveSteps && steps < 0) || (haveEpochs && epochs < 0))
     return Status::error("--steps and --epochs cannot be negative");
@@ -118,7 +127,9 @@ static Status train(Trainer &t, RunLog &log, int64_t total) {
 static Status run() {
   TRY(checkFlags());
   PlanConfig config;
-  TRY_ASSIGN(Schedule s, planFromArgs(inputPath, threads, config));
+  std::optional<Schedule> reference;
+  TRY_ASSIGN(Schedule s,
+             planFromArgs(inputPath, threads, config, selfChecks ? &reference : nullptr));
   if (!modelDir.empty())
     s.directory = modelDir;
   TRY_ASSIGN(Device d, findDevice(device));
@@ -130,6 +141,9 @@ static Status run() {
   o.threads = threads;
   o.linkBytesPerSecond = linkRate;
   o.traceEvents = tracePath.empty() ? 0 : size_t(1) << 16;
+  if (selfChecks)
+    return selfCheck({std::move(s), std::move(d), o, steps.getNumOccurrences() ? steps : 2,
+                      std::move(reference)});
   TRY_ASSIGN(std::unique_ptr<Trainer> t, Trainer::create(std::move(s), std::move(d), o));
   TRY_ASSIGN(int64_t total, totalUpdates(*t));
 
