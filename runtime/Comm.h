@@ -6,6 +6,7 @@
 #pragma once
 
 #include "ir/Schedule.h"
+#include "runtime/Identity.h"
 #include "runtime/Wait.h"
 
 #include <memory>
@@ -39,9 +40,9 @@ public:
   virtual int rank() const = 0;
   virtual int world() const = 0;
 
-  /// All ranks call this once with their lists, which must agree in everything but pointers. Checks that
-  /// by comparing hashes before anything runs.
-  virtual Status bind(std::vector<CommOp> ops) = 0;
+  /// All ranks call this once with their lists, which must agree in everything but pointers, and with what
+  /// else they must have alike. Checks that before anything runs.
+  virtual Status bind(std::vector<CommOp> ops, const RunIdentity &identity) = 0;
   /// Runs ops[i]; all ranks must run the same sequence. False when the job was aborted.
   virtual bool run(size_t i) = 0;
   /// All ranks meet, outside of updates. False when one of them was not ok, or the job was aborted.

@@ -20,11 +20,8 @@ int64_t sentElems(InstrKind kind, int64_t elems, int64_t world) {
 }
 
 uint64_t hashCollectives(const std::vector<CommOp> &ops) {
-  uint64_t h = 0xcbf29ce484222325u; // FNV-1a
-  auto mix = [&](const void *p, size_t n) {
-    for (size_t i = 0; i < n; ++i)
-      h = (h ^ static_cast<const unsigned char *>(p)[i]) * 0x100000001b3u;
-  };
+  uint64_t h = hashBytes(nullptr, 0);
+  auto mix = [&](const void *p, size_t n) { h = hashBytes(p, n, h); };
   for (const CommOp &op : ops) {
     mix(&op.kind, sizeof op.kind);
     mix(op.label.c_str(), op.label.size() + 1);
@@ -40,13 +37,15 @@ struct Group {
   Group(int world, Abort &abort, const LocalCommOptions &o)
       : world(world), abort(abort), options(o), meeting(static_cast<uint32_t>(world)),
         outside(static_cast<uint32_t>(world)), ops(static_cast<size_t>(world)),
-        hashes(static_cast<size_t>(world)), oks(static_cast<size_t>(world)) {}
+        hashes(static_cast<size_t>(world)), identities(static_cast<size_t>(world)),
+        oks(static_cast<size_t>(world)) {}
   int world;
   Abort &abort;
   LocalCommOptions options;
   Barrier meeting, outside;
   std::vector<std::vector<CommOp>> ops; // by rank; constant after bind
   std::vector<uint64_t> hashes;
+  std::vector<RunIdentity> identities;
   std::vector<char> oks;
 };
 
@@ -66,7 +65,7 @@ public:
            all; // nobody changes an answer before all have read
   }
 
-  Status bind(std::vector<CommOp> ops) override {
+  Status bind(std::vector<CommOp> ops, const RunIdentity &identity) override {
     int64_t staging = 0;
     for (const CommOp &op : ops) {
       bool sums = op.kind != InstrKind::AllGather;
@@ -86,8 +85,10 @@ public:
     auto self = static_cast<size_t>(me);
     group->hashes[self] = hashCollectives(ops);
     group->ops[self] = std::move(ops);
+    group->identities[self] = identity;
     if (!meet(true))
       return stoppedByOther();
+    TRY(compareIdentity(group->identities[0], identity));
     if (group->hashes[self] != group->hashes[0])
       return Status::internal("its sequence of collectives differs from rank 0's");
     return {};

@@ -30,8 +30,7 @@ std::byte *MemoryWatch::at(size_t arena, int64_t byte) const {
 MemoryWatch::Range MemoryWatch::rangeOf(const SchedProgram &p, PlaceRef r, bool write) const {
   PlaceInfo i = resolve(s, p, r);
   int64_t begin = i.begin + rank.rank * i.rankStride;
-  return {arenaOf(i.buffer->type.space), begin, begin + i.bytes, write,
-          i.bytes == i.type->bytes()};
+  return {arenaOf(i.buffer->type.space), begin, begin + i.bytes, write, i.bytes == i.type->bytes()};
 }
 
 std::vector<MemoryWatch::Range> MemoryWatch::ranges(const SchedProgram &p, const Instr &i) const {
@@ -80,7 +79,8 @@ const char *MemoryWatch::beginProgram(const LoadedProgram &p) {
     const ArenaInfo &info = s.arenas[a];
     if (first)
       shadow[a].resize(static_cast<size_t>(info.bytes));
-    else if (const char *m = compare(nullptr, a, 0, info.persistentBytes, "something between programs"))
+    else if (const char *m =
+                 compare(nullptr, a, 0, info.persistentBytes, "something between programs"))
       return m;
     std::memset(at(a, info.persistentBytes), kPoison,
                 static_cast<size_t>(info.bytes - info.persistentBytes));
@@ -127,8 +127,9 @@ const char *MemoryWatch::replay(const LoadedProgram &p, const LoadedInstr &in) {
     }
   }
   if (trials[0] != trials[1])
-    return keep("gives different results when its operands lie elsewhere: it reads outside of them, "
-                "does not write all of its destination, or keeps something from call to call");
+    return keep(
+        "gives different results when its operands lie elsewhere: it reads outside of them, "
+        "does not write all of its destination, or keeps something from call to call");
   results = std::move(trials[0]);
   return nullptr;
 }
@@ -163,8 +164,9 @@ const char *MemoryWatch::after(const LoadedProgram &p, const LoadedInstr &in) {
     }
   auto k = static_cast<int>(&i - p.program->instrs.data());
   for (const Buffer &b : p.program->own)
-    if (b.last == k && std::none_of(p.program->returns.begin(), p.program->returns.end(),
-                                    [&](PlaceRef r) { return resolve(s, *p.program, r).buffer == &b; }))
+    if (b.last == k &&
+        std::none_of(p.program->returns.begin(), p.program->returns.end(),
+                     [&](PlaceRef r) { return resolve(s, *p.program, r).buffer == &b; }))
       poison(b);
   ++watched;
   return nullptr;

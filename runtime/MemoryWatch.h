@@ -57,7 +57,7 @@ private:
 
   const Schedule &s;
   const LoadedRank &rank;
-  std::vector<std::vector<std::byte>> shadow; // by arena; empty before the first program
+  std::vector<std::vector<std::byte>> shadow;  // by arena; empty before the first program
   std::vector<std::vector<std::byte>> results; // of the last replay, by destination
   int64_t watched = 0, launches = 0;
   std::string message;

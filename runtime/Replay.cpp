@@ -25,7 +25,8 @@ void Replay::makeBlocks() {
   }
   for (Block &b : blocks) {
     b.memory.resize(static_cast<size_t>(b.of.bytes) + 2 * kGuard + 2 * kAlign);
-    auto want = reinterpret_cast<uintptr_t>(b.of.begin) % kAlign; // vector code may look at alignment
+    auto want =
+        reinterpret_cast<uintptr_t>(b.of.begin) % kAlign; // vector code may look at alignment
     auto have = reinterpret_cast<uintptr_t>(b.memory.data() + kGuard) % kAlign;
     b.first = kGuard + (want + kAlign - have) % kAlign;
   }

@@ -15,7 +15,9 @@ public:
   /// Bytes that the launch may touch. Overlapping ones stay together.
   void add(const std::byte *begin, int64_t bytes);
   /// Of these: what it overwrites, and what it reads.
-  void destination(const std::byte *begin, int64_t bytes) { destinations.push_back({begin, bytes}); }
+  void destination(const std::byte *begin, int64_t bytes) {
+    destinations.push_back({begin, bytes});
+  }
   void operand(const std::byte *begin, int64_t bytes) { operands.push_back({begin, bytes}); }
 
   /// Copies everything and runs the launch there. Guards, and destinations that are no operands, hold something else

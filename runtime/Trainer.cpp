@@ -48,6 +48,7 @@ struct Trainer::Impl {
   std::vector<std::unique_ptr<Comm>> comms;
   std::vector<std::unique_ptr<LoadedRank>> ranks;
   std::vector<std::unique_ptr<RankExecutor>> executors;
+  RunIdentity identity;
   std::vector<std::unique_ptr<MemoryWatch>> watches; // by rank, or empty
   std::vector<TraceRing> traces;                     // rank * kStreams + stream
   std::vector<std::string> notes;
@@ -150,7 +151,7 @@ Status Trainer::Impl::load(int rank) {
   o.threads = threads;
   o.arenaFill = options.arenaFill;
   TRY_ASSIGN(ranks[r], LoadedRank::load(schedule, device, o));
-  TRY(comms[r]->bind(std::move(ranks[r]->commOps)));
+  TRY(comms[r]->bind(std::move(ranks[r]->commOps), identity));
   TraceRing *rings = traces.empty() ? nullptr : &traces[r * kStreams];
   executors[r] = std::make_unique<RankExecutor>(schedule, *ranks[r], sequence, *comms[r],
                                                 feeder.get(), abort, rings);
@@ -204,6 +205,9 @@ Status Trainer::Impl::prepare() {
   // Spinning only helps while every waiting thread can have a core of its own.
   setSpins(world * (threads + 1) <= cores ? 2000 : 50);
 
+  TRY_ASSIGN(identity,
+             identityOf(schedule, fmt::format("device {} data {} seed {} shuffle {}", device.name,
+                                              options.data, options.seed, options.shuffle)));
   auto n = static_cast<size_t>(world);
   comms = makeLocalComms(world, abort, {options.linkBytesPerSecond});
   ranks.resize(n);

@@ -58,9 +58,10 @@ StatusOr<Result> watched(const SelfCheckRuns &c) {
   TRY_ASSIGN(std::unique_ptr<Trainer> t, Trainer::create(c.plan, c.device, o));
   TRY_ASSIGN(Result r, run(*t, c.updates, "one by one"));
   auto [instructions, launches] = t->watched();
-  say(fmt::format("ok: {} instructions changed only what they declare; {} launches gave the same bits "
-                  "three times, on copies between guards",
-                  instructions, launches));
+  say(fmt::format(
+      "ok: {} instructions changed only what they declare; {} launches gave the same bits "
+      "three times, on copies between guards",
+      instructions, launches));
   return r;
 }
 
@@ -70,10 +71,11 @@ Status sameBits(const Schedule &s, const Result &a, const Result &b) {
   for (size_t u = 0; u < a.updates.size(); ++u)
     if (!same(a.updates[u].loss, b.updates[u].loss) ||
         !same(a.updates[u].gradNorm, b.updates[u].gradNorm))
-      return failed(fmt::format("update {}: loss {:.9g}, norm {:.9g} one by one, but {:.9g}, {:.9g} with "
-                                "streams",
-                                u + 1, a.updates[u].loss, a.updates[u].gradNorm, b.updates[u].loss,
-                                b.updates[u].gradNorm));
+      return failed(
+          fmt::format("update {}: loss {:.9g}, norm {:.9g} one by one, but {:.9g}, {:.9g} with "
+                      "streams",
+                      u + 1, a.updates[u].loss, a.updates[u].gradNorm, b.updates[u].loss,
+                      b.updates[u].gradNorm));
   size_t k = 0;
   for (const Buffer &buffer : s.persistent)
     if (buffer.kind == BufferKind::Param || buffer.kind == BufferKind::State ||
@@ -82,9 +84,10 @@ Status sameBits(const Schedule &s, const Result &a, const Result &b) {
         if (a.kept[k] != b.kept[k])
           return failed(fmt::format("rank {}: {} ends with other bits when streams overlap", rank,
                                     buffer.name));
-  say(fmt::format("ok: the same losses, norms and {} weights and states on {} ranks, bit for bit, with all "
-                  "streams",
-                  k / static_cast<size_t>(s.world()), s.world()));
+  say(fmt::format(
+      "ok: the same losses, norms and {} weights and states on {} ranks, bit for bit, with all "
+      "streams",
+      k / static_cast<size_t>(s.world()), s.world()));
   return {};
 }
 
@@ -103,9 +106,10 @@ Status threaded(const SelfCheckRuns &c, const Result &expected) {
   AllocCounts n = stopCounting();
   TRY(std::move(stepped));
   if (n.ours != 0 || n.frees != n.oneDnn)
-    return failed(fmt::format("{} updates made {} allocations ({} more in oneDNN) and {} frees, expected "
-                              "none",
-                              c.updates, n.ours, n.oneDnn, n.frees));
+    return failed(
+        fmt::format("{} updates made {} allocations ({} more in oneDNN) and {} frees, expected "
+                    "none",
+                    c.updates, n.ours, n.oneDnn, n.frees));
   say(fmt::format("ok: {} more updates allocated nothing{}", c.updates,
                   n.oneDnn ? fmt::format(" (oneDNN: {}, all freed)", n.oneDnn) : ""));
   return {};
@@ -128,12 +132,13 @@ Status againstReference(const SelfCheckRuns &c, const Result &r) {
                               std::tuple(r.updates[u].gradNorm, ref.updates[u].gradNorm, "norm")}) {
       double apart = same(a, b) ? 0 : std::abs(a - b) / std::max(std::abs(b), 1e-30);
       if (!(apart <= limit))
-        return failed(fmt::format("update {}: {} {:.9g}, but {:.9g} at stage 0 on one rank", u + 1, what,
-                                  a, b));
+        return failed(fmt::format("update {}: {} {:.9g}, but {:.9g} at stage 0 on one rank", u + 1,
+                                  what, a, b));
       worst = std::max(worst, apart);
     }
-  say(fmt::format("ok: losses and norms are those of stage 0 on one rank within {:.1e} (limit {:.0e})",
-                  worst, limit));
+  say(fmt::format(
+      "ok: losses and norms are those of stage 0 on one rank within {:.1e} (limit {:.0e})", worst,
+      limit));
   return {};
 }
 

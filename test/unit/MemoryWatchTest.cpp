@@ -62,7 +62,8 @@ const char *counts(const DsLaunch *l, void *) {
 }
 const char *looksAtAddresses(const DsLaunch *l, void *) {
   relu(*l);
-  data(l->outs[0])[0] = static_cast<float>(reinterpret_cast<uintptr_t>(l->outs[0].data) >> 12 & 0xffff);
+  data(l->outs[0])[0] =
+      static_cast<float>(reinterpret_cast<uintptr_t>(l->outs[0].data) >> 12 & 0xffff);
   return nullptr;
 }
 
@@ -106,9 +107,7 @@ TEST(MemoryWatch, WritesOutside) {
   expectFound(writesInFront, "writes 8 bytes in front of an operand or destination");
 }
 
-TEST(MemoryWatch, ChangedOperand) {
-  expectFound(changesItsOperand, "it changed device byte ");
-}
+TEST(MemoryWatch, ChangedOperand) { expectFound(changesItsOperand, "it changed device byte "); }
 
 TEST(MemoryWatch, DependsOnMoreThanItsOperands) {
   const std::string message = "gives different results when its operands lie elsewhere";

@@ -3,12 +3,17 @@
 // The local engine: exact results in rank order, in place too, and no rank that waits forever.
 #include "runtime/Comm.h"
 #include "runtime/CommSum.h"
+#include "test/unit/RuntimeModel.h"
 
 #include <chrono>
+#include <cstdio>
+#include <fstream>
 #include <gtest/gtest.h>
 #include <thread>
+#include <unistd.h>
 
 using namespace ds;
+using namespace ds::test;
 
 namespace {
 
@@ -49,7 +54,8 @@ void checkCollectives(int world, bool inPlace) {
     int64_t *reduced = inPlace ? bins.data() : total.data();
     Status s = c.bind({{InstrKind::ReduceScatter, "a", "l0", DType::F32, n, partial.data(), mine},
                        {InstrKind::AllGather, "b", "l0", DType::F32, n, mine, whole},
-                       {InstrKind::AllReduce, "c", "bins", DType::I64, 2, bins.data(), reduced}});
+                       {InstrKind::AllReduce, "c", "bins", DType::I64, 2, bins.data(), reduced}},
+                      {});
     ASSERT_TRUE(s.ok()) << s.str();
     for (size_t i = 0; i < 3; ++i)
       ASSERT_TRUE(c.run(i));
@@ -81,11 +87,53 @@ TEST(RuntimeComm, DifferentSequencesAreFound) {
   std::string errors[2];
   onRanks(2, [&](int r) {
     CommOp op{InstrKind::AllReduce, "a", "a", DType::F32, r + 1, x, x};
-    Status s = comms[static_cast<size_t>(r)]->bind({op});
+    Status s = comms[static_cast<size_t>(r)]->bind({op}, {});
     errors[r] = s.str();
   });
   EXPECT_EQ(errors[0], "");
   EXPECT_NE(errors[1].find("sequence of collectives differs from rank 0's"), std::string::npos);
+}
+
+// What rank 1 says when all but one thing are as on rank 0.
+static std::string refusal(const RunIdentity &first, const RunIdentity &second) {
+  Abort abort;
+  auto comms = makeLocalComms(2, abort, {});
+  std::string errors[2];
+  onRanks(2, [&](int r) {
+    errors[r] = comms[static_cast<size_t>(r)]->bind({}, r == 0 ? first : second).str();
+  });
+  EXPECT_EQ(errors[0], "");
+  return errors[1];
+}
+
+TEST(RuntimeComm, RanksWithAnotherPlanModelOrOptionsRefuseToStart) {
+  Schedule s = makeMlp(2, 1, 3);
+  std::string weights = ::testing::TempDir() + "ds-identity-" + std::to_string(::getpid());
+  auto write = [&](char last) {
+    std::ofstream(weights, std::ios::binary) << std::string(99'999, 'w') << last;
+  };
+  write('a');
+  Source &source = s.buckets[0].segments[0].source;
+  source.kind = Source::Kind::File;
+  source.path = weights.substr(weights.rfind('/') + 1);
+  s.directory = ::testing::TempDir();
+  auto identity = [&](const std::string &options) {
+    auto id = identityOf(s, options);
+    EXPECT_TRUE(id.ok()) << id.status().str();
+    return *id;
+  };
+  RunIdentity first = identity("seed 1");
+  EXPECT_EQ(refusal(first, identity("seed 1")), "");
+  EXPECT_NE(refusal(first, identity("seed 2")).find("its run options differs from rank 0's"),
+            std::string::npos);
+  write('b');
+  EXPECT_NE(refusal(first, identity("seed 1")).find("its weights in " + source.path + " differs"),
+            std::string::npos);
+  write('a');
+  s.step.stage = 2;
+  EXPECT_NE(refusal(first, identity("seed 1")).find("its schedule differs from rank 0's"),
+            std::string::npos);
+  std::remove(weights.c_str());
 }
 
 TEST(RuntimeComm, AnAbortEndsEveryWait) {
@@ -95,7 +143,7 @@ TEST(RuntimeComm, AnAbortEndsEveryWait) {
   auto begin = std::chrono::steady_clock::now();
   onRanks(3, [&](int r) {
     CommOp op{InstrKind::AllReduce, "a", "a", DType::F32, 3, x, x};
-    ASSERT_TRUE(comms[static_cast<size_t>(r)]->bind({op}).ok());
+    ASSERT_TRUE(comms[static_cast<size_t>(r)]->bind({op}, {}).ok());
     if (r == 1) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       abort.raise(Status::error("stop"));
@@ -122,7 +170,7 @@ TEST(RuntimeComm, SixteenBitSumsAreRefusedByName) {
   Abort abort;
   auto comms = makeLocalComms(1, abort, {});
   uint16_t x = 0;
-  Status s = comms[0]->bind({{InstrKind::AllReduce, "u: g", "g", DType::BF16, 1, &x, &x}});
+  Status s = comms[0]->bind({{InstrKind::AllReduce, "u: g", "g", DType::BF16, 1, &x, &x}}, {});
   EXPECT_EQ(s.str(), "error: u: g: sums of bf16 are not supported, expected f32, f64 or i64\n");
 }
 
