@@ -3,7 +3,7 @@
 // Walks the file's JSON along the table, applies flags, then checks what keys say together.
 #include "frontend/ConfigFile.h"
 #include "frontend/ConfigTable.h"
-#include "frontend/Json.h"
+#include "ir/Json.h"
 
 #include "ir/Lexer.h"
 

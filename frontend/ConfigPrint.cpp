@@ -3,7 +3,7 @@
 // The resolved config as JSON with a comment per value. Reading it back gives the same values.
 #include "frontend/ConfigFile.h"
 #include "frontend/ConfigTable.h"
-#include "frontend/Json.h"
+#include "ir/Json.h"
 
 #include <algorithm>
 

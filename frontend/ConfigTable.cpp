@@ -2,7 +2,7 @@
 #include "frontend/ConfigTable.h"
 
 #include "frontend/ConfigFile.h"
-#include "frontend/Json.h"
+#include "ir/Json.h"
 
 #include <algorithm>
 #include <charconv>

@@ -64,9 +64,10 @@ Status compareIdentity(const RunIdentity &first, const RunIdentity &own) {
         first.parts[i].hash == own.parts[i].hash)
       continue;
     std::string what = i < own.parts.size() ? own.parts[i].what : first.parts[i].what;
-    return Status::error(fmt::format("its {} differs from rank 0's; start all ranks with the same plan, "
-                                     "model and options",
-                                     what));
+    return Status::error(
+        fmt::format("its {} differs from rank 0's; start all ranks with the same plan, "
+                    "model and options",
+                    what));
   }
   return {};
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/Log.h"
 
-#include "runtime/Json.h"
+#include "ir/Json.h"
 
 #include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <fmt/format.h>
+#include <fstream>
 #include <sys/resource.h>
 
 namespace ds {
@@ -25,10 +26,25 @@ std::string sizeText(int64_t bytes) {
   return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", v, units[unit]);
 }
 
+// Of a log that is gone on with: what was written after the checkpoint is written again.
+static std::string linesUpTo(const std::string &path, int64_t update) {
+  std::string kept;
+  std::ifstream file(path);
+  for (std::string line; update > 0 && std::getline(file, line);) {
+    long long step = 0;
+    if (std::sscanf(line.c_str(), "{\"step\": %lld", &step) == 1 && step <= update)
+      kept += line + "\n";
+  }
+  return kept;
+}
+
 StatusOr<std::unique_ptr<RunLog>> RunLog::create(const Trainer &t, const LogOptions &o) {
   std::unique_ptr<RunLog> log(new RunLog(t, o));
   if (!o.jsonPath.empty()) {
+    std::string kept = linesUpTo(o.jsonPath, o.firstUpdate);
     log->json = std::fopen(o.jsonPath.c_str(), "we");
+    if (log->json && std::fwrite(kept.data(), 1, kept.size(), log->json) != kept.size())
+      return Status::error(fmt::format("cannot write: {}", std::strerror(errno))).at(o.jsonPath);
     if (!log->json)
       return Status::error(fmt::format("cannot create: {}", std::strerror(errno))).at(o.jsonPath);
   }
@@ -41,7 +57,7 @@ RunLog::~RunLog() {
     std::fclose(json);
 }
 
-static std::string jsonLine(const UpdateResult &u, int64_t samples, int64_t tokens, int64_t arena) {
+static std::string jsonLine(const UpdateResult &u, int64_t arena) {
   std::string s = fmt::format("{{\"step\": {}", u.update);
   auto number = [&](const char *key, double v) {
     s += fmt::format(", \"{}\": {}", key, jsonNumber(v));
@@ -52,7 +68,7 @@ static std::string jsonLine(const UpdateResult &u, int64_t samples, int64_t toke
   number("grad_norm", u.gradNorm);
   number("clip_factor", u.clipFactor);
   s += fmt::format(", \"skipped\": {}, \"samples\": {}, \"tokens\": {}",
-                   u.skipped ? "true" : "false", samples, tokens);
+                   u.skipped ? "true" : "false", u.update * u.samples, u.update * u.tokens);
   millis("step_ms", u.stepMs);
   millis("compute_ms", u.computeMs);
   millis("comm_ms", u.commMs);
@@ -85,7 +101,7 @@ Status RunLog::update(const UpdateResult &u) {
   skipped += u.skipped;
   stepMs += u.stepMs;
   if (json) {
-    std::string text = jsonLine(u, samples, tokens, trainer.arenaBytes());
+    std::string text = jsonLine(u, trainer.arenaBytes());
     if (std::fwrite(text.data(), 1, text.size(), json) != text.size() || std::fflush(json) != 0)
       return Status::error(fmt::format("cannot write: {}", std::strerror(errno)))
           .at(options.jsonPath);
@@ -102,7 +118,7 @@ Status RunLog::update(const UpdateResult &u) {
     std::string text = "\r" + line(u, perSecond) + "\x1b[K";
     std::fputs(text.c_str(), options.out);
     live = true;
-  } else if (u.update == 1 || last || u.update % std::max<int64_t>(options.linesEvery, 1) == 0) {
+  } else if (updates == 1 || last || u.update % std::max<int64_t>(options.linesEvery, 1) == 0) {
     std::fputs((line(u, perSecond) + "\n").c_str(), options.out);
   }
   std::fflush(options.out);

@@ -16,7 +16,8 @@ struct LogOptions {
   bool terminal = false;    // out is one: a live line
   int64_t linesEvery = 10;  // updates per plain line
   int64_t totalUpdates = 0;
-  std::string jsonPath; // empty: none
+  int64_t firstUpdate = 0; // updates made before; the JSON file keeps its lines up to there
+  std::string jsonPath;    // empty: none
 };
 
 class RunLog {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/Save.h"
 
+#include "ir/Json.h"
 #include "runtime/Convert.h"
 #include "runtime/File.h"
-#include "runtime/Json.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -42,7 +42,7 @@ StatusOr<Layout> layOut(const Schedule &s) {
       for (int64_t d : g.shape)
         shape += (shape.empty() ? "" : ",") + std::to_string(d);
       json += fmt::format(",{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
-                          jsonString(name), safetensorsName(t), shape, at, at + bytes);
+                          jsonQuoted(name), safetensorsName(t), shape, at, at + bytes);
       l.tensors.push_back({&b, &g, t, at});
       at += bytes;
     }

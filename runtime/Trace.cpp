@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/Trace.h"
 
+#include "ir/Json.h"
 #include "runtime/File.h"
-#include "runtime/Json.h"
 
 #include <fmt/format.h>
 
@@ -40,9 +40,9 @@ Status writeTrace(const std::string &path, const Schedule &s, const std::vector<
           ",\n{{\"ph\": \"X\", \"name\": {}, \"cat\": \"{}\", \"pid\": {}, \"tid\": "
           "{}, \"ts\": {:.3f}, \"dur\": {:.3f}, \"args\": {{\"update\": {}, "
           "\"program\": {}, \"node\": {}}}}}",
-          jsonString(in.label), op, rank, stream, static_cast<double>(e.begin - start) * 1e-3,
-          static_cast<double>(e.end - e.begin) * 1e-3, e.update, jsonString(p.name),
-          jsonString(node));
+          jsonQuoted(in.label), op, rank, stream, static_cast<double>(e.begin - start) * 1e-3,
+          static_cast<double>(e.end - e.begin) * 1e-3, e.update, jsonQuoted(p.name),
+          jsonQuoted(node));
       if (text.size() > (1 << 20)) {
         TRY(file.write(text.data(), static_cast<int64_t>(text.size()), at));
         at += static_cast<int64_t>(text.size());

@@ -5,6 +5,7 @@
 // threads are done; comm threads may still execute what is carried into the next one.
 #include "runtime/Trainer.h"
 
+#include "runtime/Checkpoint.h"
 #include "runtime/Convert.h"
 #include "runtime/Save.h"
 #include "runtime/Sources.h"
@@ -18,7 +19,7 @@
 namespace ds {
 
 namespace {
-enum class Job { Load, Step, Save, Stop };
+enum class Job { Load, Step, SaveModel, SaveCheckpoint, Stop };
 
 int64_t nowNs() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -53,7 +54,8 @@ struct Trainer::Impl {
   std::vector<TraceRing> traces;                     // rank * kStreams + stream
   std::vector<std::string> notes;
   int64_t startNs = nowNs();
-  int64_t updates = 0;
+  int64_t updates = 0, firstUpdate = 0;
+  Manifest resumed; // of options.resume
   int64_t tokensPerSample = 0;
   int64_t valueAt[4] = {-1, -1, -1, -1};
   int lrBuffer = -1;
@@ -75,6 +77,8 @@ struct Trainer::Impl {
   Status load(int rank);
   void post(Job j);
   void drain();
+  Status readResume();
+  Manifest manifest() const; // of this run as it stands
   Status worst();
   ~Impl();
 };
@@ -110,7 +114,7 @@ void Trainer::Impl::post(Job j) {
 void Trainer::Impl::drain() { finished.wait(jobs * static_cast<uint32_t>(pool.size()), never); }
 
 void Trainer::Impl::threadMain(int rank, Stream stream) {
-  int64_t update = 0;
+  int64_t update = firstUpdate;
   for (uint32_t n = 1;; ++n) {
     posted.wait(n, never);
     Job j = job;
@@ -135,8 +139,12 @@ void Trainer::Impl::runJob(int rank, Stream stream, int64_t update) {
   }
   if (stream != Stream::Compute)
     return;
-  if (job == Job::Save) {
+  if (job == Job::SaveModel) {
     statuses[r] = ds::saveModel(schedule, *ranks[r], *comms[r], savePath);
+    return;
+  }
+  if (job == Job::SaveCheckpoint) {
+    statuses[r] = writeCheckpoint(schedule, *ranks[r], *comms[r], manifest(), savePath);
     return;
   }
   statuses[r] = load(rank);
@@ -151,6 +159,8 @@ Status Trainer::Impl::load(int rank) {
   o.threads = threads;
   o.arenaFill = options.arenaFill;
   TRY_ASSIGN(ranks[r], LoadedRank::load(schedule, device, o));
+  if (!options.resume.empty())
+    TRY(loadCheckpoint(schedule, *ranks[r], resumed, options.resume));
   TRY(comms[r]->bind(std::move(ranks[r]->commOps), identity));
   TraceRing *rings = traces.empty() ? nullptr : &traces[r * kStreams];
   executors[r] = std::make_unique<RankExecutor>(schedule, *ranks[r], sequence, *comms[r],
@@ -175,11 +185,46 @@ Status Trainer::Impl::worst() {
   return consequence;
 }
 
+Manifest Trainer::Impl::manifest() const {
+  Manifest m;
+  m.model = schedule.name;
+  m.update = updates;
+  m.world = world;
+  m.microBatch = schedule.step.microBatch;
+  m.gradAccum = schedule.step.gradAccum;
+  m.stage = schedule.step.stage;
+  m.data = options.data;
+  m.seed = options.seed;
+  m.shuffle = options.shuffle;
+  return m;
+}
+
+Status Trainer::Impl::readResume() {
+  if (options.resume.empty())
+    return {};
+  TRY_ASSIGN(resumed, readManifest(options.resume));
+  Status s = checkResume(schedule, resumed);
+  if (resumed.seed != options.seed || resumed.shuffle != options.shuffle)
+    s.merge(Status::error(
+        fmt::format("the checkpoint's samples come by seed {}{}, this run's by seed {}{}; "
+                    "give the same --seed and --no-shuffle",
+                    resumed.seed, resumed.shuffle ? "" : ", not shuffled", options.seed,
+                    options.shuffle ? "" : ", not shuffled")));
+  if (!s.ok())
+    return std::move(s).at(options.resume);
+  if (resumed.data != options.data)
+    notes.push_back(fmt::format("the checkpoint was made with --data {}, this run goes on with {}",
+                                resumed.data, options.data));
+  updates = firstUpdate = resumed.update;
+  return {};
+}
+
 Status Trainer::Impl::prepare() {
   world = static_cast<int>(schedule.world());
   TRY(verifySchedule(schedule));
   TRY(checkSources(schedule));
   TRY_ASSIGN(sequence, updateSequence(schedule));
+  TRY(readResume());
   bool feeds = false;
   for (const SchedProgram &p : schedule.programs)
     for (const Instr &i : p.instrs)
@@ -193,7 +238,7 @@ Status Trainer::Impl::prepare() {
       tokensPerSample = inputs[0].row[0];
     TRY_ASSIGN(std::unique_ptr<DataSource> data, openData(options.data, std::move(inputs)));
     TRY_ASSIGN(feeder, Feeder::create(schedule, std::move(data),
-                                      {options.seed, options.shuffle, /*firstUpdate=*/0}));
+                                      {options.seed, options.shuffle, firstUpdate}));
     if (feeder->droppedSamples() > 0)
       notes.push_back(
           fmt::format("the last {} samples of an epoch are dropped: they do not fill an "
@@ -296,9 +341,20 @@ Status Trainer::saveModel(const std::string &path) {
   if (impl->abort.raised())
     return impl->abort.status();
   impl->savePath = path;
-  impl->post(Job::Save);
+  impl->post(Job::SaveModel);
   return impl->worst();
 }
+
+Status Trainer::saveCheckpoint(const std::string &dir) {
+  impl->drain();
+  if (impl->abort.raised())
+    return impl->abort.status();
+  impl->savePath = dir;
+  impl->post(Job::SaveCheckpoint);
+  return impl->worst();
+}
+
+int64_t Trainer::updates() const { return impl->updates; }
 
 Status Trainer::writeTrace(const std::string &path) const {
   impl->drain();

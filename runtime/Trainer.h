@@ -23,7 +23,8 @@ struct RunOptions {
   double linkBytesPerSecond = 0; // slows collectives (test knob); 0: off
   size_t traceEvents = 0;        // per stream; 0: no trace
   uint8_t arenaFill = 0;         // byte the arenas start with
-  bool watch = false;            // execute in list order under a MemoryWatch (slow)
+  std::string resume; // folder of a checkpoint to go on from; empty: from the model's weights
+  bool watch = false; // execute in list order under a MemoryWatch (slow)
 };
 
 struct UpdateResult {
@@ -51,6 +52,8 @@ public:
   StatusOr<double> value(const std::string &name, int rank = 0) const;
 
   Status saveModel(const std::string &path);
+  /// The state after the last update as a checkpoint in dir (runtime/Checkpoint.h).
+  Status saveCheckpoint(const std::string &dir);
   Status writeTrace(const std::string &path) const;
   /// A parameter by its name or the model's, in the model's layout, put together from the ranks.
   StatusOr<std::vector<double>> readParam(const std::string &name) const;
@@ -62,6 +65,7 @@ public:
   std::vector<CommTraffic> traffic(int rank) const;
   /// With RunOptions::watch: over all ranks, instructions that were watched and launches that ran on copies.
   std::pair<int64_t, int64_t> watched() const;
+  int64_t updates() const;         // made so far, those before a resume included
   int64_t updatesPerEpoch() const; // 0: endless data, or none
   int threads() const;             // per rank
   int64_t arenaBytes() const;      // of one rank, all spaces

@@ -33,9 +33,6 @@ static constexpr struct {
 } kPostponed[] = {
     {"forward", "running a model forward"},
     {"vjp", "gradients alone"},
-    {"checkpoint-dir", "checkpoints"},
-    {"save-interval", "checkpoints"},
-    {"resume", "checkpoints"},
     {"eval-data", "evaluation"},
     {"eval-interval", "evaluation"},
     {"hostfile", "ranks on several hosts"},

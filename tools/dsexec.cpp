@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // dsexec: trains under a schedule.
+#include "runtime/Checkpoint.h"
 #include "runtime/Log.h"
 #include "runtime/Trainer.h"
 #include "tools/Args.h"
@@ -8,6 +9,7 @@
 #include "tools/Diagnostics.h"
 #include "tools/PlanArgs.h"
 #include "tools/SelfCheck.h"
+#include "tools/TrainLoop.h"
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/CommandLine.h"
@@ -50,6 +52,19 @@ static cl::opt<std::string> logJson("log-json", cl::value_desc("file"), cl::cat(
                                     cl::desc("Write one JSON object per update"));
 static cl::opt<std::string> tracePath("trace", cl::value_desc("file"), cl::cat(output),
                                       cl::desc("Write a Chrome trace of the last updates"));
+static cl::opt<std::string> checkpointDir("checkpoint-dir", cl::value_desc("folder"),
+                                          cl::cat(output),
+                                          cl::desc("Where checkpoints go, and --resume looks"));
+static cl::opt<int64_t>
+    saveInterval("save-interval", cl::init(0), cl::value_desc("n"), cl::cat(output),
+                 cl::desc("Save a checkpoint every n updates; always at the end, and when\n"
+                          "SIGINT or SIGTERM ends the run"));
+static cl::opt<std::string>
+    resume("resume", cl::value_desc("auto|name"), cl::cat(running),
+           cl::desc("Go on from a checkpoint of --checkpoint-dir: the newest (auto; none: start\n"
+                    "anew), or the one of this name; --steps counts from the very start"));
+static cl::opt<std::string> inspect("inspect", cl::value_desc("folder"), cl::cat(output),
+                                    cl::desc("Print what a checkpoint holds, check it, and end"));
 static cl::opt<std::string> savePath("save-model", cl::value_desc("out.safetensors"),
                                      cl::cat(output), cl::desc("Write the weights at the end"));
 static cl::opt<bool> selfChecks(
@@ -68,6 +83,9 @@ static const char *const kExamples =
     "  dsexec plan.dsched --data tokens:text.bin --steps 200 --log-json log.jsonl\n"
     "  dsexec plan.dsched --data npy:samples --epochs 2 --device cpu --save-model "
     "out.safetensors\n"
+    "  dsexec plan.dsched --data tokens:text.bin --steps 10000 --checkpoint-dir ckpt "
+    "--save-interval 500 \\\n"
+    "         --resume auto\n"
     "  dsexec model.onnx --config ds_config.json --world-size 4 --data synthetic:1 --self-check\n";
 
 // What can be said about the flags before anything is loaded.
@@ -75,8 +93,14 @@ static Status checkFlags() {
   if (inputPath.empty())
     return Status::error("no model or plan is given").note("dsexec --help shows examples");
   bool haveSteps = steps.getNumOccurrences() > 0, haveEpochs = epochs.getNumOccurrences() > 0;
-  if (selfChecks && (haveEpochs || !savePath.empty() || !logJson.empty() || !tracePath.empty()))
-    return Status::error("--self-check runs a few --steps, and leaves no log, trace or model");
+  if (selfChecks && (haveEpochs || !savePath.empty() || !logJson.empty() || !tracePath.empty() ||
+                     !checkpointDir.empty()))
+    return Status::error(
+        "--self-check runs a few --steps, and leaves no log, trace, checkpoint or model");
+  if (saveInterval < 0)
+    return Status::error("--save-interval cannot be negative");
+  if (saveInterval > 0 && checkpointDir.empty())
+    return Status::error("--save-interval needs --checkpoint-dir, where checkpoints go");
   if (haveSteps == haveEpochs && !(selfChecks && !haveSteps))
     return Status::error("expected either --steps N or --epochs N");
   if ((haveSteps && steps < 0) || (haveEpochs && epochs < 0))
@@ -110,22 +134,15 @@ static StatusOr<int64_t> totalUpdates(const Trainer &t) {
   return total;
 }
 
-static Status train(Trainer &t, RunLog &log, int64_t total) {
-  int64_t inARow = 0;
-  for (int64_t i = 0; i < total; ++i) {
-    TRY_ASSIGN(UpdateResult u, t.step());
-    TRY(log.update(u));
-    inARow = u.skipped ? inARow + 1 : 0;
-    if (inARow >= maxSkips)
-      return Status::error("update " + std::to_string(u.update) + ": " + std::to_string(inARow) +
-                           " updates in a row were skipped, because gradients are infinite or NaN")
-          .note("a smaller learning rate may help; --max-skips N allows more");
+// The exit code, if there is no error.
+static StatusOr<int> run() {
+  if (!inspect.empty()) {
+    TRY_ASSIGN(std::string text, describeCheckpoint(inspect));
+    llvm::outs() << text;
+    return 0;
   }
-  return {};
-}
-
-static Status run() {
   TRY(checkFlags());
+  TRY_ASSIGN(std::string from, chooseResume(checkpointDir, resume));
   PlanConfig config;
   std::optional<Schedule> reference;
   TRY_ASSIGN(Schedule s,
@@ -140,10 +157,13 @@ static Status run() {
   o.shuffle = !noShuffle;
   o.threads = threads;
   o.linkBytesPerSecond = linkRate;
+  o.resume = from;
   o.traceEvents = tracePath.empty() ? 0 : size_t(1) << 16;
-  if (selfChecks)
-    return selfCheck({std::move(s), std::move(d), o, steps.getNumOccurrences() ? steps : 2,
-                      std::move(reference)});
+  if (selfChecks) {
+    TRY(selfCheck({std::move(s), std::move(d), o, steps.getNumOccurrences() ? steps : 2,
+                   std::move(reference)}));
+    return 0;
+  }
   TRY_ASSIGN(std::unique_ptr<Trainer> t, Trainer::create(std::move(s), std::move(d), o));
   TRY_ASSIGN(int64_t total, totalUpdates(*t));
 
@@ -154,26 +174,37 @@ static Status run() {
                << sizeText(t->arenaBytes()) << " per rank\n";
   for (const std::string &note : t->notes())
     llvm::outs() << note << "\n";
+  if (!from.empty())
+    llvm::outs() << "going on from " << from << ", update " << t->updates() << "\n";
   llvm::outs().flush();
 
   LogOptions l;
+  l.firstUpdate = t->updates();
   l.out = stdout;
   l.terminal = isatty(STDOUT_FILENO);
   l.linesEvery = stepsPerPrint > 0 ? stepsPerPrint : config.stepsPerPrint;
   l.totalUpdates = total;
   l.jsonPath = logJson;
   TRY_ASSIGN(std::unique_ptr<RunLog> log, RunLog::create(*t, l));
-  Status trained = train(*t, *log, total);
+  catchSignals();
+  StatusOr<int> ended = train(*t, *log, {total, maxSkips, checkpointDir, saveInterval});
   log->endLine();
+  Status after = std::move(ended).status();
   if (!tracePath.empty()) // also after an error: it shows what came before
-    trained.merge(t->writeTrace(tracePath));
-  TRY(std::move(trained));
+    after.merge(t->writeTrace(tracePath));
+  TRY(std::move(after));
   TRY(log->finish());
+  if (*ended) {
+    llvm::outs() << "ended by signal " << *ended << " after update " << t->updates() << " of "
+                 << total << (checkpointDir.empty() ? "" : "; --resume auto goes on from here")
+                 << "\n";
+    return 128 + *ended;
+  }
   if (!savePath.empty()) {
     TRY(t->saveModel(savePath));
     llvm::outs() << "saved " << savePath << "\n";
   }
-  return {};
+  return 0;
 }
 
 int main(int argc, char **argv) {
@@ -183,10 +214,12 @@ int main(int argc, char **argv) {
   Status s = parseFlags(
       args, "Trains an ONNX model under ZeRO\n",
       {&running, &output, &testing, &planCategory(), &passCategory(), &importCategory()});
-  if (s.ok())
-    s = run();
-  if (s.ok())
-    return 0;
+  if (s.ok()) {
+    StatusOr<int> code = run();
+    if (code.ok())
+      return *code;
+    s = std::move(code).status();
+  }
   llvm::errs() << diagnostics(s, "dsexec");
   return static_cast<int>(s.code());
 }

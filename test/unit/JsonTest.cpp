@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The tolerant JSON reader: what it takes, where it says an error is, and that garbage cannot hurt it.
-#include "frontend/Json.h"
+#include "ir/Json.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontend/Json.h"
+#include "ir/Json.h"
 
 #include "ir/Lexer.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <cstdint>
 #include <set>
 
@@ -53,6 +55,12 @@ std::string jsonQuoted(std::string_view s) {
     else
       out += c;
   return out + "\"";
+}
+
+std::string jsonNumber(double v) {
+  char text[32];
+  auto r = std::to_chars(text, text + sizeof text, v);
+  return std::isfinite(v) ? std::string(text, r.ptr) : "null";
 }
 
 namespace {

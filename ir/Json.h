@@ -41,5 +41,7 @@ StatusOr<JsonValue> parseJson(std::string_view text, std::string_view path);
 
 /// Text as a JSON string with quotes.
 std::string jsonQuoted(std::string_view s);
+/// Shortest text that reads back to the same double; null for what JSON cannot say (NaN, infinities).
+std::string jsonNumber(double v);
 
 } // namespace ds

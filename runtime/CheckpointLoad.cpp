@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/Checkpoint.h"
+#include "runtime/CheckpointState.h"
+#include "runtime/Convert.h"
+#include "runtime/PieceFile.h"
+
+#include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace ds {
+
+using Tensors = std::map<std::string, const CheckpointTensor *>;
+
+static Tensors byKey(const Manifest &m) {
+  Tensors out;
+  for (const CheckpointTensor &t : m.tensors)
+    out[t.key()] = &t;
+  return out;
+}
+
+static Status checkTensors(const Schedule &s, const Manifest &m) {
+  Tensors saved = byKey(m);
+  std::vector<std::string> missing;
+  Status all;
+  for (const StateSlot &slot : stateSlots(s)) {
+    const BucketInfo &b = s.buckets[slot.bucket];
+    for (const SegmentInfo &g : b.segments) {
+      std::string key = slot.name + "/" + paramName(g);
+      auto it = saved.find(key);
+      if (it == saved.end()) {
+        if (b.trainable)
+          missing.push_back(key);
+        continue; // a frozen one comes from the model
+      }
+      if (it->second->shape != g.shape)
+        all.merge(Status::error(fmt::format("{} has the shape [{}], the plan's parameter has [{}]", key,
+                                            fmt::join(it->second->shape, ","),
+                                            fmt::join(g.shape, ","))));
+      saved.erase(it);
+    }
+  }
+  if (!missing.empty()) {
+    size_t more = missing.size() > 5 ? missing.size() - 5 : 0;
+    missing.resize(missing.size() - more);
+    all.merge(Status::error(fmt::format("the plan needs {}{}, which the checkpoint does not have",
+                                        fmt::join(missing, ", "),
+                                        more ? fmt::format(" and {} more", more) : ""))
+                  .note("was it made with another model or optimizer?"));
+  }
+  // A weight that nobody takes is one that would be lost; states of what is now frozen are not needed.
+  for (const auto &[key, tensor] : saved)
+    if (tensor->slot == "weight")
+      all.merge(Status::error(fmt::format("the checkpoint has {}, which is no parameter of the plan", key)));
+  return all;
+}
+
+Status checkResume(const Schedule &s, const Manifest &m) {
+  Status all = checkTensors(s, m);
+  int64_t batch = s.world() * s.step.microBatch * s.step.gradAccum;
+  if (batch != m.globalBatch())
+    all.merge(Status::error(fmt::format(
+        "the checkpoint's global batch is {} ({} ranks x {} rows x {} micro-batches), the plan's is {} "
+        "({} x {} x {}); it must stay the same",
+        m.globalBatch(), m.world, m.microBatch, m.gradAccum, batch, s.world(), s.step.microBatch,
+        s.step.gradAccum)));
+  for (int b : stateScalars(s)) {
+    const Buffer &buffer = s.persistent[static_cast<size_t>(b)];
+    auto it = std::find_if(m.scalars.begin(), m.scalars.end(),
+                           [&](const CheckpointScalar &c) { return c.name == buffer.name; });
+    if (it == m.scalars.end())
+      all.merge(Status::error(fmt::format("the checkpoint has no scalar {}", buffer.name))
+                    .note("was it made with another optimizer or scheduler?"));
+    else if (it->type.dtype != buffer.type.dtype || it->type.dims != buffer.type.dims)
+      all.merge(Status::error(fmt::format("the checkpoint's {} is {}, the plan's is {}", buffer.name,
+                                          it->type.str(), buffer.type.str())));
+  }
+  return all;
+}
+
+namespace {
+
+class Loading {
+public:
+  Loading(const Schedule &s, const LoadedRank &rank, const std::string &folder)
+      : s(s), rank(rank), folder(folder) {}
+
+  Status segment(const StateSlot &slot, const SegmentInfo &g, const CheckpointTensor &t) {
+    const Buffer &buffer = s.persistent[static_cast<size_t>(slot.buffer)];
+    int64_t total = Type(t.dtype, t.shape).elems(), first = firstElem(s, slot, rank.rank);
+    // Elements of the parameter that the rank's buffer has a place for.
+    int64_t begin = std::clamp<int64_t>(first - g.at, 0, total);
+    int64_t end = std::clamp<int64_t>(first + buffer.type.elems() - g.at, 0, total);
+    for (const CheckpointPiece &p : t.pieces) {
+      int64_t lo = std::max(begin, p.begin), hi = std::min(end, p.end);
+      if (lo >= hi)
+        continue;
+      TRY_ASSIGN(const PieceFile *f, open(p.file));
+      DType stored;
+      TRY_ASSIGN(std::vector<std::byte> bytes, f->read(t.key(), p.end - p.begin, &stored));
+      convert(buffer.type.dtype,
+              rank.persistent(slot.buffer) + (g.at + lo - first) * byteSize(buffer.type.dtype), stored,
+              bytes.data() + (lo - p.begin) * byteSize(stored), hi - lo);
+    }
+    return {};
+  }
+
+private:
+  StatusOr<const PieceFile *> open(const std::string &name) {
+    auto it = files.find(name);
+    if (it == files.end()) {
+      TRY_ASSIGN(PieceFile f, PieceFile::open(folder + "/" + name));
+      it = files.emplace(name, std::move(f)).first;
+    }
+    return &it->second;
+  }
+
+  const Schedule &s;
+  const LoadedRank &rank;
+  const std::string &folder;
+  std::map<std::string, PieceFile> files;
+};
+
+} // namespace
+
+Status loadCheckpoint(const Schedule &s, const LoadedRank &rank, const Manifest &m,
+                      const std::string &folder) {
+  Tensors saved = byKey(m);
+  Loading loading(s, rank, folder);
+  for (const StateSlot &slot : stateSlots(s))
+    for (const SegmentInfo &g : s.buckets[slot.bucket].segments)
+      if (auto it = saved.find(slot.name + "/" + paramName(g)); it != saved.end())
+        TRY(loading.segment(slot, g, *it->second));
+  for (int b : stateScalars(s))
+    for (const CheckpointScalar &c : m.scalars)
+      if (c.name == s.persistent[static_cast<size_t>(b)].name)
+        std::memcpy(rank.persistent(b), c.bytes.data(), c.bytes.size());
+  return {};
+}
+
+} // namespace ds

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/CheckpointState.h"
+
+#include "ir/BucketMap.h"
+
+#include <algorithm>
+
+namespace ds {
+
+// PyTorch's names of the states.
+static const char *slotName(OpKind optimizer, size_t operand) {
+  if (optimizer == OpKind::Adam)
+    return operand == 2 ? "exp_avg" : operand == 3 ? "exp_avg_sq" : nullptr;
+  return optimizer == OpKind::Sgd && operand == 2 ? "momentum" : nullptr;
+}
+
+std::vector<StateSlot> stateSlots(const Schedule &s) {
+  std::vector<StateSlot> out;
+  auto add = [&](size_t bucket, int buffer, const char *name) {
+    int64_t elems = s.persistent[static_cast<size_t>(buffer)].type.elems();
+    out.push_back({bucket, buffer, elems == s.buckets[bucket].elems, name});
+  };
+  for (size_t b = 0; b < s.buckets.size(); ++b)
+    if (int i = s.findPersistent(s.buckets[b].name); i >= 0)
+      add(b, i, "weight");
+  BucketMap map(s);
+  for (size_t p = 0; p < s.programs.size(); ++p)
+    for (const Instr &i : s.programs[p].instrs)
+      for (size_t k = 0; i.kind == InstrKind::Launch && k < i.ins.size(); ++k) {
+        PlaceInfo at = resolve(s, s.programs[p], i.ins[k]);
+        int bucket = map.bucketOf(p, at.bufferIndex);
+        if (const char *name = slotName(i.op, k); name && bucket >= 0 && at.buffer->kind == BufferKind::State)
+          add(static_cast<size_t>(bucket), at.bufferIndex, name);
+      }
+  return out;
+}
+
+std::vector<int> stateScalars(const Schedule &s) {
+  std::vector<int> out;
+  const SchedProgram *update = s.program("update");
+  for (size_t b = 0; update && b < s.persistent.size(); ++b) {
+    bool written = std::any_of(update->instrs.begin(), update->instrs.end(), [&](const Instr &i) {
+      return std::any_of(i.outs.begin(), i.outs.end(), [&](PlaceRef r) {
+        return resolve(s, *update, r).bufferIndex == static_cast<int>(b);
+      });
+    });
+    if (written && s.persistent[b].kind == BufferKind::Scalar)
+      out.push_back(static_cast<int>(b));
+  }
+  return out;
+}
+
+ElemRange ownedElems(const Schedule &s, const BucketInfo &b, const SegmentInfo &g, int64_t rank) {
+  int64_t slice = b.elems / s.world(), begin = rank * slice, total = Type(b.dtype, g.shape).elems();
+  return {std::clamp<int64_t>(begin - g.at, 0, total),
+          std::clamp<int64_t>(begin + slice - g.at, 0, total)};
+}
+
+int64_t firstElem(const Schedule &s, const StateSlot &slot, int64_t rank) {
+  return slot.whole ? 0 : rank * (s.buckets[slot.bucket].elems / s.world());
+}
+
+} // namespace ds

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What of a schedule's memory is state that outlives a run, and which elements of it a rank keeps.
+#pragma once
+
+#include "ir/Schedule.h"
+
+namespace ds {
+
+/// A persistent buffer that holds one number for every element of a bucket.
+struct StateSlot {
+  size_t bucket = 0; // index into Schedule::buckets
+  int buffer = 0;    // index into Schedule::persistent
+  bool whole = false;
+  std::string name; // "weight", or the optimizer's name of the state
+};
+/// Weights first, then the states of each bucket in the optimizer's order.
+std::vector<StateSlot> stateSlots(const Schedule &s);
+
+/// Scalars that update changes (buffer indices): learning rate, step, running products.
+std::vector<int> stateScalars(const Schedule &s);
+
+/// The name that a parameter has in files.
+inline const std::string &paramName(const SegmentInfo &g) {
+  return g.exportName.empty() ? g.param : g.exportName;
+}
+
+/// Elements [begin, end) of a parameter.
+struct ElemRange {
+  int64_t begin = 0, end = 0;
+};
+/// Those in the rank's slice of the bucket, which it saves whatever the stage.
+ElemRange ownedElems(const Schedule &s, const BucketInfo &b, const SegmentInfo &g, int64_t rank);
+/// The bucket's element that the rank's buffer starts with.
+int64_t firstElem(const Schedule &s, const StateSlot &slot, int64_t rank);
+
+} // namespace ds
