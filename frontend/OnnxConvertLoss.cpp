@@ -48,13 +48,13 @@ struct Loss {
   // The general form on log-probabilities with the classes last.
   StatusOr<Value *> picked(Value *logp, Value *labels, const OnnxVal &weight) {
     DType t = logp->type.dtype;
-    Dims one = labels->type.dims;
-    one.push_back(1);
-    EMIT(column, c.reshape(labels, one, ".column"));
+    Dims columns = labels->type.dims;
+    columns.push_back(1);
+    EMIT(column, c.reshape(labels, columns, ".column"));
     EMIT(index, c.iota(labels->type.dtype, {classes}, 0, 0, 1));
     EMIT(hit, c.emit(OpKind::Eq, {column, index}, {}, ".hit"));
     EMIT(zero, c.scalar(t, 0));
-    int64_t last = static_cast<int64_t>(one.size()) - 1;
+    int64_t last = static_cast<int64_t>(columns.size()) - 1;
     EMIT(selected, c.emit(OpKind::Where, {hit, logp, zero}, {}, ".selected"));
     EMIT(own, c.reduceSum(selected, {last}, false, ".own"));
     TRY_ASSIGN(own, c.emit(OpKind::Neg, {own}, {}, ".nll"));
@@ -87,7 +87,12 @@ struct Loss {
       EMIT(n, c.scalar(t, static_cast<double>(labels->type.elems())));
       return c.emit(OpKind::Div, {sum, n});
     }
+    // No label counts: the loss is 0, as the fused op has it, and not 0 / 0.
     EMIT(total, c.reduceSum(w, axes, false, ".total"));
+    EMIT(none, c.scalar(t, 0));
+    EMIT(empty, c.emit(OpKind::Eq, {total, none}, {}, ".empty"));
+    EMIT(one, c.scalar(t, 1));
+    TRY_ASSIGN(total, c.emit(OpKind::Where, {empty, one, total}, {}, ".divisor"));
     return c.emit(OpKind::Div, {sum, total});
   }
 };

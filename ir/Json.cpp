@@ -58,8 +58,8 @@ std::string jsonQuoted(std::string_view s) {
 }
 
 std::string jsonNumber(double v) {
-  char text[32];
-  auto r = std::to_chars(text, text + sizeof text, v);
+  char text[40];
+  auto r = std::to_chars(text, text + sizeof text, v, std::chars_format::general);
   return std::isfinite(v) ? std::string(text, r.ptr) : "null";
 }
 

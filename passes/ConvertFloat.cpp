@@ -3,8 +3,11 @@
 // convert-float: gives every float value of @micro the element type that --dtype asks for (f64 for checks against
 // f64 references). Weights keep their stored type in the file and are converted on load.
 //   %h = matmul %x, @w : f32[8,5]   ->   %h = matmul %x, @w : f64[8,5]
+// Counts of labels and their inverse are f64 whatever the computation's type, and stay so.
 #include "ir/GraphBuilder.h"
 #include "passes/Passes.h"
+
+#include "llvm/ADT/DenseSet.h"
 
 #include <cstring>
 
@@ -30,6 +33,44 @@ Status convertHex(Source &s, DType from, DType to) {
   return {};
 }
 
+// The f64 values that a count or the inverse of a loss is computed from.
+void findCounts(Program &p, llvm::DenseSet<Value *> &found) {
+  llvm::SmallVector<Value *, 8> work;
+  for (Op &op : p.ops)
+    if (op.kind == OpKind::CrossEntropy || op.kind == OpKind::Mse)
+      work.push_back(op.operands[2]);
+    else if (op.kind == OpKind::InvCount)
+      work.push_back(op.result());
+  while (!work.empty()) {
+    Value *v = work.pop_back_val();
+    if (v->type.dtype == DType::F64 && found.insert(v).second && v->def)
+      work.append(v->def->operands.begin(), v->def->operands.end());
+  }
+}
+
+Status convertOps(Module &m, Program &p, const llvm::DenseSet<Value *> &counts,
+                  const std::string &to) {
+  Builder b(m, p);
+  for (Op &op : p.ops) {
+    if (llvm::any_of(op.results, [&](Value *r) { return counts.count(r) != 0; }))
+      continue;
+    for (const char *attr : {"to", "dtype"})
+      if (const AttrValue *v = op.attrs.find(attr))
+        if (auto d = dtypeFromText(std::get<std::string>(*v)); d && isFloat(*d))
+          op.attrs.set(attr, to);
+    bool isLoss = op.kind == OpKind::CrossEntropy || op.kind == OpKind::Mse;
+    if (op.kind == OpKind::Cast)
+      continue;
+    b.before = &op;
+    b.origin = op.origin;
+    for (size_t i = 0; i < op.operands.size(); ++i)
+      if (counts.count(op.operands[i]) && !(isLoss && i == 2))
+        op.setOperand(static_cast<int>(i), b.op(OpKind::Cast, {op.operands[i]},
+                                                op.operands[i]->name + "." + to, {{"to", to}}));
+  }
+  return reinferTypes(m, p);
+}
+
 } // namespace
 
 Status convertFloat(Module &m, const PlanConfig &c) {
@@ -38,22 +79,21 @@ Status convertFloat(Module &m, const PlanConfig &c) {
   std::optional<DType> to = dtypeFromText(c.dtype);
   if (to != DType::F32 && to != DType::F64)
     return Status::error("--dtype " + c.dtype + " is not supported; expected f32 or f64");
+  llvm::DenseSet<Value *> counts;
+  if (to != DType::F64)
+    for (Program *p : m.programs())
+      findCounts(*p, counts);
   std::string name(text(*to));
   for (Symbol *s : m.symbols())
-    if (isFloat(s->type.dtype) && s->type.dtype != *to) {
+    if (isFloat(s->type.dtype) && s->type.dtype != *to && !counts.count(s)) {
       TRY(convertHex(s->source, s->type.dtype, *to));
       s->type.dtype = *to;
     }
   for (Program *p : m.programs()) {
     for (Value *in : p->inputs)
-      if (isFloat(in->type.dtype))
+      if (isFloat(in->type.dtype) && !counts.count(in))
         in->type.dtype = *to;
-    for (Op &op : p->ops)
-      for (const char *attr : {"to", "dtype"})
-        if (const AttrValue *v = op.attrs.find(attr))
-          if (auto d = dtypeFromText(std::get<std::string>(*v)); d && isFloat(*d))
-            op.attrs.set(attr, name);
-    TRY(reinferTypes(m, *p));
+    TRY(convertOps(m, *p, counts, name));
   }
   return {};
 }

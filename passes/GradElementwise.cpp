@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gradients of elementwise ops. Where the output is cheaper to use than the input, it is used.
+// Gradients of elementwise ops. Where the output is cheaper to use than the input, it is used. Where a slope can be infinite,
+// a dy of zero, as behind a mask, still gives zero: sqrt(0) or log(0) that `where` drops must not turn weights into NaN.
 #include "passes/Grad.h"
 
 #include <cmath>
@@ -17,24 +18,33 @@ Status gradAbs(GradCtx &c) { // Abs'(0) = 0
   return {};
 }
 
+// g, a product of dy and a slope, or zero where dy is.
+static Value *zeroWithDy(GradCtx &c, Value *g, int i) {
+  Value *zero = c.scalar(0, c.dy);
+  Value *dropped = c.make(OpKind::Eq, {c.dy, zero}, i);
+  return c.make(OpKind::Where, {dropped, zero, g}, i);
+}
+
 Status gradExp(GradCtx &c) {
-  c.set(0, c.make(OpKind::Mul, {c.dy, c.y()}, 0));
+  c.set(0, zeroWithDy(c, c.make(OpKind::Mul, {c.dy, c.y()}, 0), 0));
   return {};
 }
 
 Status gradLog(GradCtx &c) {
-  c.set(0, c.make(OpKind::Div, {c.dy, c.x()}, 0));
+  c.set(0, zeroWithDy(c, c.make(OpKind::Div, {c.dy, c.x()}, 0), 0));
   return {};
 }
 
 Status gradSqrt(GradCtx &c) { // dy / (2 y)
-  c.set(0, c.make(OpKind::Div, {c.dy, c.make(OpKind::Add, {c.y(), c.y()}, 0)}, 0));
+  Value *y2 = c.make(OpKind::Add, {c.y(), c.y()}, 0);
+  c.set(0, zeroWithDy(c, c.make(OpKind::Div, {c.dy, y2}, 0), 0));
   return {};
 }
 
 Status gradReciprocal(GradCtx &c) { // -dy y^2
   Value *y2 = c.make(OpKind::Mul, {c.y(), c.y()}, 0);
-  c.set(0, c.make(OpKind::Neg, {c.make(OpKind::Mul, {c.dy, y2}, 0)}, 0));
+  Value *g = zeroWithDy(c, c.make(OpKind::Mul, {c.dy, y2}, 0), 0);
+  c.set(0, c.make(OpKind::Neg, {g}, 0));
   return {};
 }
 
@@ -102,10 +112,13 @@ Status gradMul(GradCtx &c) {
 
 Status gradDiv(GradCtx &c) { // da = dy / b, db = -(dy / b) y
   Value *q = c.make(OpKind::Div, {c.dy, c.x(1)}, c.wants(0) ? 0 : 1);
+  std::optional<double> known = splatValue(c.x(1));
   if (c.wants(0))
-    c.set(0, q);
-  if (c.wants(1))
-    c.set(1, c.make(OpKind::Neg, {c.make(OpKind::Mul, {q, c.y()}, 1)}, 1));
+    c.set(0, known && *known != 0 ? q : zeroWithDy(c, q, 0));
+  if (c.wants(1)) {
+    Value *g = zeroWithDy(c, c.make(OpKind::Mul, {q, c.y()}, 1), 1);
+    c.set(1, c.make(OpKind::Neg, {g}, 1));
+  }
   return {};
 }
 
@@ -119,7 +132,9 @@ Status gradPow(GradCtx &c) {
     } else if (known && *known != 0) {
       Value *p = c.make(OpKind::Pow, {x, c.scalar(*known - 1, x)}, 0);
       p = c.make(OpKind::Mul, {p, c.scalar(*known, x)}, 0);
-      c.set(0, c.make(OpKind::Mul, {c.dy, p}, 0));
+      Value *g = c.make(OpKind::Mul, {c.dy, p}, 0);
+      bool finite = *known >= 1 && *known == std::floor(*known);
+      c.set(0, finite ? g : zeroWithDy(c, g, 0));
     } else if (!known) {
       Value *ex = e->type.dtype == x->type.dtype
                       ? e
@@ -128,7 +143,7 @@ Status gradPow(GradCtx &c) {
       p = c.make(OpKind::Mul, {p, ex}, 0);
       Value *isZero = c.make(OpKind::Eq, {ex, c.scalar(0, x)}, 0);
       p = c.make(OpKind::Where, {isZero, c.scalar(0, x), p}, 0);
-      c.set(0, c.make(OpKind::Mul, {c.dy, p}, 0));
+      c.set(0, zeroWithDy(c, c.make(OpKind::Mul, {c.dy, p}, 0), 0));
     }
   }
   if (c.wants(1)) {
@@ -136,6 +151,7 @@ Status gradPow(GradCtx &c) {
     Value *positive = c.make(OpKind::Gt, {x, c.scalar(0, x)}, 1);
     Value *safe = c.make(OpKind::Where, {positive, ln, c.scalar(0, x)}, 1);
     Value *g = c.make(OpKind::Mul, {c.dy, c.make(OpKind::Mul, {c.y(), safe}, 1)}, 1);
+    g = zeroWithDy(c, g, 1);
     if (e->type.dtype != g->type.dtype)
       g = c.make(OpKind::Cast, {g}, 1, {{"to", std::string(text(e->type.dtype))}});
     c.set(1, g);

@@ -144,7 +144,8 @@ StatusOr<Manifest> readManifest(const std::string &folder) {
   std::string path = folder + "/" + kManifest;
   std::error_code e;
   if (!fs::exists(path, e))
-    return Status::error(fmt::format("is no complete checkpoint: it has no {}", kManifest)).at(folder);
+    return Status::error(fmt::format("is no complete checkpoint: it has no {}", kManifest))
+        .at(folder);
   TRY_ASSIGN(File f, File::openRead(path));
   if (f.size() > (int64_t{1} << 30))
     return Status::error("a manifest has at most 2^30 bytes").at(path);

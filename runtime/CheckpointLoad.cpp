@@ -35,9 +35,9 @@ static Status checkTensors(const Schedule &s, const Manifest &m) {
         continue; // a frozen one comes from the model
       }
       if (it->second->shape != g.shape)
-        all.merge(Status::error(fmt::format("{} has the shape [{}], the plan's parameter has [{}]", key,
-                                            fmt::join(it->second->shape, ","),
-                                            fmt::join(g.shape, ","))));
+        all.merge(
+            Status::error(fmt::format("{} has the shape [{}], the plan's parameter has [{}]", key,
+                                      fmt::join(it->second->shape, ","), fmt::join(g.shape, ","))));
       saved.erase(it);
     }
   }
@@ -52,7 +52,8 @@ static Status checkTensors(const Schedule &s, const Manifest &m) {
   // A weight that nobody takes is one that would be lost; states of what is now frozen are not needed.
   for (const auto &[key, tensor] : saved)
     if (tensor->slot == "weight")
-      all.merge(Status::error(fmt::format("the checkpoint has {}, which is no parameter of the plan", key)));
+      all.merge(Status::error(
+          fmt::format("the checkpoint has {}, which is no parameter of the plan", key)));
   return all;
 }
 
@@ -60,11 +61,11 @@ Status checkResume(const Schedule &s, const Manifest &m) {
   Status all = checkTensors(s, m);
   int64_t batch = s.world() * s.step.microBatch * s.step.gradAccum;
   if (batch != m.globalBatch())
-    all.merge(Status::error(fmt::format(
-        "the checkpoint's global batch is {} ({} ranks x {} rows x {} micro-batches), the plan's is {} "
-        "({} x {} x {}); it must stay the same",
-        m.globalBatch(), m.world, m.microBatch, m.gradAccum, batch, s.world(), s.step.microBatch,
-        s.step.gradAccum)));
+    all.merge(Status::error(fmt::format("the checkpoint's global batch is {} ({} ranks x {} rows x "
+                                        "{} micro-batches), the plan's is {} "
+                                        "({} x {} x {}); it must stay the same",
+                                        m.globalBatch(), m.world, m.microBatch, m.gradAccum, batch,
+                                        s.world(), s.step.microBatch, s.step.gradAccum)));
   for (int b : stateScalars(s)) {
     const Buffer &buffer = s.persistent[static_cast<size_t>(b)];
     auto it = std::find_if(m.scalars.begin(), m.scalars.end(),
@@ -73,8 +74,8 @@ Status checkResume(const Schedule &s, const Manifest &m) {
       all.merge(Status::error(fmt::format("the checkpoint has no scalar {}", buffer.name))
                     .note("was it made with another optimizer or scheduler?"));
     else if (it->type.dtype != buffer.type.dtype || it->type.dims != buffer.type.dims)
-      all.merge(Status::error(fmt::format("the checkpoint's {} is {}, the plan's is {}", buffer.name,
-                                          it->type.str(), buffer.type.str())));
+      all.merge(Status::error(fmt::format("the checkpoint's {} is {}, the plan's is {}",
+                                          buffer.name, it->type.str(), buffer.type.str())));
   }
   return all;
 }
@@ -100,8 +101,8 @@ public:
       DType stored;
       TRY_ASSIGN(std::vector<std::byte> bytes, f->read(t.key(), p.end - p.begin, &stored));
       convert(buffer.type.dtype,
-              rank.persistent(slot.buffer) + (g.at + lo - first) * byteSize(buffer.type.dtype), stored,
-              bytes.data() + (lo - p.begin) * byteSize(stored), hi - lo);
+              rank.persistent(slot.buffer) + (g.at + lo - first) * byteSize(buffer.type.dtype),
+              stored, bytes.data() + (lo - p.begin) * byteSize(stored), hi - lo);
     }
     return {};
   }

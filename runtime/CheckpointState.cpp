@@ -29,7 +29,8 @@ std::vector<StateSlot> stateSlots(const Schedule &s) {
       for (size_t k = 0; i.kind == InstrKind::Launch && k < i.ins.size(); ++k) {
         PlaceInfo at = resolve(s, s.programs[p], i.ins[k]);
         int bucket = map.bucketOf(p, at.bufferIndex);
-        if (const char *name = slotName(i.op, k); name && bucket >= 0 && at.buffer->kind == BufferKind::State)
+        if (const char *name = slotName(i.op, k);
+            name && bucket >= 0 && at.buffer->kind == BufferKind::State)
           add(static_cast<size_t>(bucket), at.bufferIndex, name);
       }
   return out;

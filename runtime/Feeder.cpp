@@ -70,6 +70,9 @@ Feeder::create(const Schedule &s, std::unique_ptr<DataSource> data, const FeedOp
 
 Feeder::~Feeder() {
   stop.raise(Status::internal("the feeder is closed"));
+  for (int64_t r = 0; rings && r < world;
+       ++r) // wakes the thread, which then sees that it must stop
+    rings[static_cast<size_t>(r)].released.add();
   if (thread.joinable())
     thread.join();
 }

@@ -29,9 +29,9 @@ std::string printManifest(const Manifest &m) {
       jsonQuoted(m.data), m.seed, m.shuffle);
   const char *separator = "\n";
   for (const CheckpointScalar &s : m.scalars) {
-    out += fmt::format("{}    {{\"name\": {}, \"dtype\": \"{}\", \"shape\": [{}], \"hex\": \"{}\"}}",
-                       separator, jsonQuoted(s.name), text(s.type.dtype),
-                       fmt::join(s.type.dims, ", "), hex(s.bytes));
+    out += fmt::format(
+        "{}    {{\"name\": {}, \"dtype\": \"{}\", \"shape\": [{}], \"hex\": \"{}\"}}", separator,
+        jsonQuoted(s.name), text(s.type.dtype), fmt::join(s.type.dims, ", "), hex(s.bytes));
     separator = ",\n";
   }
   out += "\n  ],\n  \"tensors\": [";
@@ -92,14 +92,17 @@ public:
   }
 
 private:
-  Status error(const JsonValue &at, std::string text) { return places.error(at.pos, std::move(text)); }
+  Status error(const JsonValue &at, std::string text) {
+    return places.error(at.pos, std::move(text));
+  }
 
   StatusOr<const JsonValue *> field(const JsonValue &of, const char *key, JsonValue::Kind kind) {
     const JsonValue *v = of.find(key);
     if (!v)
       return error(of, fmt::format("expected a key \"{}\"", key));
     if (v->kind != kind)
-      return error(*v, fmt::format("{} is {}, which is of another type than expected", key, v->shown()));
+      return error(
+          *v, fmt::format("{} is {}, which is of another type than expected", key, v->shown()));
     return v;
   }
   StatusOr<std::string> string(const JsonValue &of, const char *key) {
@@ -111,7 +114,8 @@ private:
     auto r = std::from_chars(v.text.data(), v.text.data() + v.text.size(), n);
     if (v.kind != JsonValue::Kind::Number || r.ec != std::errc() ||
         r.ptr != v.text.data() + v.text.size() || n < low || n > high)
-      return error(v, fmt::format("expected an integer in [{}, {}], found {}", low, high, v.shown()));
+      return error(v,
+                   fmt::format("expected an integer in [{}, {}], found {}", low, high, v.shown()));
     return n;
   }
   StatusOr<int64_t> integer(const JsonValue &of, const char *key, int64_t low, int64_t high) {

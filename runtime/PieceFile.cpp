@@ -79,7 +79,8 @@ std::optional<PieceFile::Entry> entryOf(const JsonMember &m, const JsonValue *su
                   *offsets = m.value.find("data_offsets"),
                   *sum = sums ? sums->find("sum " + m.key) : nullptr;
   std::optional<DType> t = dtype ? dtypeFromSafetensors(dtype->text) : std::nullopt;
-  if (!t || !shape || shape->members.size() != 1 || !offsets || offsets->members.size() != 2 || !sum)
+  if (!t || !shape || shape->members.size() != 1 || !offsets || offsets->members.size() != 2 ||
+      !sum)
     return std::nullopt;
   auto elems = integer(&shape->members[0].value), begin = integer(&offsets->members[0].value),
        end = integer(&offsets->members[1].value);
@@ -120,8 +121,9 @@ StatusOr<PieceFile> PieceFile::open(const std::string &path) {
       continue;
     auto e = entryOf(m, sums, 8 + static_cast<int64_t>(length), f.file.size());
     if (!e)
-      return Status::error(fmt::format("the entry {} is damaged, or was not written by a checkpoint",
-                                       jsonQuoted(m.key)))
+      return Status::error(
+                 fmt::format("the entry {} is damaged, or was not written by a checkpoint",
+                             jsonQuoted(m.key)))
           .at(path);
     f.table.emplace(m.key, *e);
   }
@@ -135,7 +137,8 @@ StatusOr<std::vector<std::byte>> PieceFile::read(const std::string &key, int64_t
     return Status::error("has no " + key + ", which the manifest places there").at(file.path());
   const Entry &e = it->second;
   if (e.elems != elems)
-    return Status::error(fmt::format("{} has {} elements, the manifest says {}", key, e.elems, elems))
+    return Status::error(
+               fmt::format("{} has {} elements, the manifest says {}", key, e.elems, elems))
         .at(file.path());
   std::vector<std::byte> bytes(static_cast<size_t>(e.elems * byteSize(e.dtype)));
   TRY(file.read(bytes.data(), static_cast<int64_t>(bytes.size()), e.offset));

@@ -67,6 +67,16 @@ ParamCount countParams(const Schedule &s) {
   return c;
 }
 
+// Trainable parameters that get no gradient, and initializers that no output reads, by the model's names.
+std::vector<std::string> unusedParams(const LoadedModel &model, const Schedule &s) {
+  std::vector<std::string> names = model.report.unused;
+  for (const BucketInfo &b : s.buckets)
+    for (const SegmentInfo &g : b.segments)
+      if (Symbol *p = model.module->symbol(g.param); !b.trainable && p && p->trainable)
+        names.push_back(g.exportName.empty() ? g.param : g.exportName);
+  return names;
+}
+
 class Table {
 public:
   explicit Table(std::string &out) : out(out) {}
@@ -130,6 +140,8 @@ StatusOr<std::string> summaryText(const LoadedModel &model) {
     out += "no effect: " + n + "\n";
   for (const std::string &w : model.report.warnings)
     out += "warning: " + w + "\n";
+  for (const std::string &u : unusedParams(model, chosen))
+    out += "unused: " + u + ": the loss does not depend on it, it stays as it is\n";
 
   Table t(out);
   auto kinds = [](std::initializer_list<BufferKind> k) {
@@ -202,6 +214,7 @@ StatusOr<std::string> summaryJson(const LoadedModel &model) {
     list("assumptions", model.config.assumptions);
     list("no_effect", model.config.noEffect);
     list("warnings", model.report.warnings);
+    list("unused", unusedParams(model, s));
     j.attributeArray("stages", [&] {
       for (const StagePlan &p : plans)
         j.object([&] {

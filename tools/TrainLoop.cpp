@@ -25,7 +25,8 @@ namespace {
 
 class Saver {
 public:
-  Saver(Trainer &t, RunLog &log, const std::string &dir) : trainer(t), log(log), dir(dir), saved(t.updates()) {}
+  Saver(Trainer &t, RunLog &log, const std::string &dir)
+      : trainer(t), log(log), dir(dir), saved(t.updates()) {}
 
   /// The last try's error is kept for the end.
   void save() {
@@ -63,9 +64,10 @@ StatusOr<int> train(Trainer &t, RunLog &log, const TrainLoop &o) {
     TRY(log.update(u));
     inARow = u.skipped ? inARow + 1 : 0;
     if (inARow >= o.maxSkips)
-      return Status::error(fmt::format("update {}: {} updates in a row were skipped, because gradients are "
-                                       "infinite or NaN",
-                                       u.update, inARow))
+      return Status::error(
+                 fmt::format("update {}: {} updates in a row were skipped, because gradients are "
+                             "infinite or NaN",
+                             u.update, inARow))
           .note("a smaller learning rate may help; --max-skips N allows more");
     if (o.saveInterval > 0 && u.update % o.saveInterval == 0)
       saver.save();
@@ -83,9 +85,10 @@ StatusOr<std::string> chooseResume(const std::string &dir, const std::string &re
   if (resume == "auto")
     return newest;
   if (resume.empty())
-    return newest.empty() ? StatusOr<std::string>("")
-                          : Status::error(dir + " holds checkpoints, the newest is " + newest)
-                                .note("--resume auto goes on from there; to start anew give another folder");
+    return newest.empty()
+               ? StatusOr<std::string>("")
+               : Status::error(dir + " holds checkpoints, the newest is " + newest)
+                     .note("--resume auto goes on from there; to start anew give another folder");
   std::string folder = (std::filesystem::path(dir) / resume).string();
   std::error_code e;
   if (std::filesystem::exists(folder, e))

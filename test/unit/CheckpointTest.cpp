@@ -77,7 +77,8 @@ protected:
   std::vector<double> m = {0.5, -0.25};
 
   void SetUp() override {
-    Status s = writePieces(path, {{"weight/w", DType::F32, 5, w.data()}, {"exp_avg/w", DType::F64, 2, m.data()}});
+    Status s = writePieces(
+        path, {{"weight/w", DType::F32, 5, w.data()}, {"exp_avg/w", DType::F64, 2, m.data()}});
     ASSERT_TRUE(s.ok()) << s.str();
   }
   void TearDown() override { std::remove(path.c_str()); }
@@ -123,7 +124,8 @@ TEST_F(PieceFileTest, EveryDamageIsFound) {
       write(bad);
       EXPECT_FALSE(intact()) << n;
     }
-  for (size_t n = 0; n < data; ++n) { // of the header: an error, or harmless (a blank, the format's name)
+  for (size_t n = 0; n < data;
+       ++n) { // of the header: an error, or harmless (a blank, the format's name)
     std::string bad = good;
     bad[n] = static_cast<char>(bad[n] ^ 4);
     write(bad);

@@ -318,7 +318,7 @@ TEST(Config, OptimizerParametersFitItsType) {
               HasSubstr("expected 0: dampening"));
 }
 
-TEST(Config, WarmupNeedsAPositiveLength) { // case 11
+TEST(Config, WarmupNeedsAPositiveLength) {
   auto text = [](const std::string &params) {
     return R"({"scheduler": {"type": "WarmupLR", "params": {)" + params + "}}, " + kRest;
   };

@@ -107,12 +107,14 @@ TEST_P(StageEquality, MatrixDoesNotMove) {
   one.world = 1, one.gradAccum = 1;
   Trained reference = train(one);
   EXPECT_LT(reference.losses.back(), reference.losses.front());
-  for (int64_t world : {2, 3, 4})
-    for (int64_t accum : {1, 2}) {
+  for (int64_t world : {1, 2, 3, 4})
+    for (int64_t accum : {1, 2, 4}) {
+      if (24 % (world * accum) != 0)
+        continue;
       // Under accumulation, stages 0 and 1 add before they reduce, 2 and 3 after.
       std::optional<Trained> early, late;
       for (int64_t stage : {0, 1, 2, 3})
-        for (int64_t bucket : {int64_t(500'000'000), int64_t(30), int64_t(1)})
+        for (int64_t bucket : {int64_t(500'000'000), int64_t(7), int64_t(1)})
           for (bool overlap : {true, false}) {
             PlanConfig c = baseConfig(GetParam());
             c.stage = stage, c.world = world, c.gradAccum = accum;
