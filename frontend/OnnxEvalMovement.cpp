@@ -53,8 +53,9 @@ EvalResult evalConstantOfShape(const OnnxNode &n, const KnownList &in, int) {
     return KnownList{makeSplat(DType::F32, dims, 0)};
   TRY_ASSIGN(DType t, coreType(a->t().data_type()));
   OnnxFile none;
-  onnx::TensorProto value = a->t();
-  TRY_ASSIGN(TensorHandle h, none.locate(value));
+  if (a->t().data_location() == onnx::TensorProto::EXTERNAL)
+    return evalError(n, "value lies in another file, expected it inside");
+  TRY_ASSIGN(TensorHandle h, none.locate(a->t()));
   if (h.elems() != 1)
     return evalError(n, "value has " + std::to_string(h.elems()) + " elements, expected 1");
   KnownRef one = makeFromBytes(t, {}, h.source.bytes);
@@ -391,7 +392,12 @@ EvalResult evalTrilu(const OnnxNode &n, const KnownList &in, int) {
     return evalError(n, "expected an input of rank 2 or more");
   if (in[0]->elems() > kMaxKnown)
     return KnownList();
-  int64_t k = in.size() > 1 && in[1] ? in[1]->list().at(0) : 0;
+  int64_t k = 0;
+  if (in.size() > 1 && in[1]) {
+    if (in[1]->elems() != 1)
+      return evalError(n, "k has " + std::to_string(in[1]->elems()) + " elements, expected 1");
+    k = in[1]->list()[0];
+  }
   bool upper = n.i("upper", 1) != 0;
   Known out = expanded(*in[0]);
   int64_t rows = out.dims[out.dims.size() - 2], cols = out.dims.back();

@@ -118,6 +118,8 @@ Status Importer::convertWith(const OnnxOpInfo &info, Converter &c) {
 Status Importer::convertNode(const OnnxNode &n, size_t index, Builder &b, int depth) {
   if (!n.proto->domain().empty() && n.proto->domain() != "ai.onnx")
     return Status::error("operator " + n.proto->domain() + "." + n.op() + " is not supported");
+  if (n.proto->output_size() == 0) // in a branch: nothing can refer to it
+    return {};
   if (n.op() == "Constant") {
     const auto *a = n.attr("value");
     if (a && a->has_t()) {
