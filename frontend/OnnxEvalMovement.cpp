@@ -10,10 +10,18 @@ namespace ds {
 
 static KnownRef share(Known k) { return std::make_shared<Known>(std::move(k)); }
 
-static Known withDims(const Known &k, Dims dims) {
-  Known out = expanded(k);
+// The same elements in another shape; dims hold as many.
+static KnownRef withDims(const Known &k, Dims dims) {
+  Known out;
+  if (k.storedElems() == 1) { // equal everywhere, whatever the shape
+    out = k;
+    out.stored.assign(dims.size(), 1);
+    out.dims = std::move(dims);
+    return share(std::move(out));
+  }
+  out = expanded(k);
   out.dims = out.stored = std::move(dims);
-  return out;
+  return compressed(std::move(out));
 }
 
 EvalResult evalIdentity(const OnnxNode &n, const KnownList &in, int) {
@@ -113,7 +121,7 @@ EvalResult evalReshape(const OnnxNode &n, const KnownList &in, int) {
   TRY_ASSIGN(Dims dims, reshapeDims(n, in[0]->dims, in[1]->list()));
   if (in[0]->elems() > kMaxKnown)
     return KnownList();
-  return KnownList{compressed(withDims(*in[0], dims))};
+  return KnownList{withDims(*in[0], dims)};
 }
 
 EvalResult evalFlatten(const OnnxNode &n, const KnownList &in, int) {
@@ -127,7 +135,7 @@ EvalResult evalFlatten(const OnnxNode &n, const KnownList &in, int) {
   Dims to = {product(Dims(d.begin(), d.begin() + axis)), product(Dims(d.begin() + axis, d.end()))};
   if (in[0]->elems() > kMaxKnown)
     return KnownList();
-  return KnownList{compressed(withDims(*in[0], to))};
+  return KnownList{withDims(*in[0], to)};
 }
 
 // Axes come and go with extent 1, so the stored form changes the same way.

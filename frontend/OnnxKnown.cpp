@@ -296,6 +296,7 @@ KnownRef compressed(Known k) {
       for (int64_t o = 0; o < outer; ++o)
         std::copy_n(v.begin() + o * extent * inner, inner, v.begin() + o * inner);
       v.resize(static_cast<size_t>(outer * inner));
+      v.shrink_to_fit(); // known values live as long as the import
     };
     if (k.floating())
       keep(k.floats);

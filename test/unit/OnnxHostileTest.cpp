@@ -8,6 +8,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 using namespace ds;
 using testing::HasSubstr;
@@ -104,4 +105,44 @@ TEST(OnnxHostile, DeepBrackets) {
   for (int i = 0; i < 100'000; ++i)
     types += "seq(";
   EXPECT_THAT(errors("g (" + types), HasSubstr("brackets are nested more than 256 deep"));
+}
+
+// A small file that asks for much: 16 Mi equal elements in 200 shapes took 7 GB.
+TEST(OnnxHostile, ReshapesOfEqualElementsCostNothing) {
+  std::string reshapes;
+  for (int i = 0; i < 200; ++i)
+    reshapes += "r" + std::to_string(i) + " = Reshape(" +
+                (i == 0 ? "e" : "r" + std::to_string(i - 1)) + ", " + (i % 2 ? "s" : "f") + ")\n";
+  EXPECT_EQ(errors("g (float[4096,4096] x) => (float[4096,4096] y)"
+                   "<int64[2] s = {4096, 4096}, int64[1] f = {16777216}, float one = {1}> {"
+                   "e = Expand(one, s)\n" +
+                   reshapes + "y = Add(x, r199) }"),
+            "");
+  rusage usage = {};
+  ASSERT_EQ(getrusage(RUSAGE_SELF, &usage), 0);
+  EXPECT_LT(usage.ru_maxrss, 2 << 20) << "KiB";
+}
+
+TEST(OnnxHostile, ManyUnknownOperators) {
+  std::string nodes = "v0 = Neg(x)\n";
+  for (int i = 1; i <= 2000; ++i)
+    nodes += "v" + std::to_string(i) + " = Made" + std::to_string(i) + "Up(v" +
+             std::to_string(i - 1) + ")\n";
+  std::string all = errors("g (float[2] x) => (float[2] v2000) {" + nodes + "}");
+  EXPECT_THAT(all, HasSubstr("2000 operators are not supported"));
+  EXPECT_THAT(all, HasSubstr("note: Made1000Up: 1 node, first Made1000Up v1000\n"));
+  EXPECT_THAT(all, HasSubstr("note: and 1950 more\n"));
+}
+
+// Two calls in each of 40 functions that call the next: 2^40 nodes.
+TEST(OnnxHostile, FunctionsThatDouble) {
+  std::string functions;
+  for (int i = 1; i < 40; ++i) {
+    std::string inner = "d.f" + std::to_string(i - 1);
+    functions += "<domain: \"d\", opset_import: [\"\" : 20, \"d\" : 1]>\nf" + std::to_string(i) +
+                 " (a) => (b) { t = " + inner + "(a)\n b = " + inner + "(t) }\n";
+  }
+  functions += "<domain: \"d\", opset_import: [\"\" : 20]>\nf0 (a) => (b) { b = Neg(a) }\n";
+  EXPECT_THAT(errors("g (float[2] x) => (float[2] y) { y = d.f39(x) }\n" + functions),
+              HasSubstr("more than 100000 function calls"));
 }
