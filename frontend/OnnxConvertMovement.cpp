@@ -311,6 +311,7 @@ Status convertSplitToSequence(Converter &c) {
 }
 
 Status convertSequenceConstruct(Converter &c) {
+  TRY(c.wantTensors(1, 1 << 16));
   OnnxVal out;
   out.sequence = std::make_shared<std::vector<OnnxVal>>(c.in);
   c.out = {out};

@@ -77,9 +77,11 @@ std::optional<Run> findRun(const Known &k) {
     }
   if (axis < 0 || k.dtype == DType::Bool || k.floating() || k.stored[axis] < 3)
     return std::nullopt;
-  int64_t step = k.ints[1] - k.ints[0];
+  int64_t step = 0, next = 0;
+  if (__builtin_sub_overflow(k.ints[1], k.ints[0], &step))
+    return std::nullopt;
   for (size_t i = 1; i < k.ints.size(); ++i)
-    if (k.ints[i] - k.ints[i - 1] != step)
+    if (__builtin_add_overflow(k.ints[i - 1], step, &next) || next != k.ints[i])
       return std::nullopt;
   return Run{axis, k.ints[0], step};
 }

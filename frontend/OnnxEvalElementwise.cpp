@@ -316,19 +316,18 @@ EvalResult evalWhere(const OnnxNode &n, const KnownList &in, int) {
 EvalResult evalClip(const OnnxNode &n, const KnownList &in, int) {
   if (in.empty() || !in[0] || in[0]->floating())
     return KnownList(); // floats are left to the program: their bounds are never shapes
-  std::optional<double> lo, hi;
-  if (in.size() > 1 && in[1])
-    lo = in[1]->splat();
-  if (in.size() > 2 && in[2])
-    hi = in[2]->splat();
+  for (size_t i = 1; i < in.size(); ++i)
+    if (in[i] && (in[i]->dtype != in[0]->dtype || in[i]->elems() != 1))
+      return evalError(n, "bound " + std::to_string(i) + " is " + std::string(text(in[i]->dtype)) +
+                              dimsText(in[i]->dims) + ", expected one " +
+                              std::string(text(in[0]->dtype)));
   Known out = *in[0];
   for (int64_t &v : out.ints) {
-    if (lo)
-      v = std::max(v, static_cast<int64_t>(*lo));
-    if (hi)
-      v = std::min(v, static_cast<int64_t>(*hi));
+    if (in.size() > 1 && in[1])
+      intOp(Bin::Max, out.dtype, false, v, in[1]->ints[0], v);
+    if (in.size() > 2 && in[2])
+      intOp(Bin::Min, out.dtype, false, v, in[2]->ints[0], v);
   }
-  (void)n;
   return KnownList{share(std::move(out))};
 }
 

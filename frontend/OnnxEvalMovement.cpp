@@ -10,10 +10,18 @@ namespace ds {
 
 static KnownRef share(Known k) { return std::make_shared<Known>(std::move(k)); }
 
-static Known withDims(const Known &k, Dims dims) {
-  Known out = expanded(k);
+// The same elements in another shape; dims hold as many.
+static KnownRef withDims(const Known &k, Dims dims) {
+  Known out;
+  if (k.storedElems() == 1) { // equal everywhere, whatever the shape
+    out = k;
+    out.stored.assign(dims.size(), 1);
+    out.dims = std::move(dims);
+    return share(std::move(out));
+  }
+  out = expanded(k);
   out.dims = out.stored = std::move(dims);
-  return out;
+  return compressed(std::move(out));
 }
 
 EvalResult evalIdentity(const OnnxNode &n, const KnownList &in, int) {
@@ -53,8 +61,9 @@ EvalResult evalConstantOfShape(const OnnxNode &n, const KnownList &in, int) {
     return KnownList{makeSplat(DType::F32, dims, 0)};
   TRY_ASSIGN(DType t, coreType(a->t().data_type()));
   OnnxFile none;
-  onnx::TensorProto value = a->t();
-  TRY_ASSIGN(TensorHandle h, none.locate(value));
+  if (a->t().data_location() == onnx::TensorProto::EXTERNAL)
+    return evalError(n, "value lies in another file, expected it inside");
+  TRY_ASSIGN(TensorHandle h, none.locate(a->t()));
   if (h.elems() != 1)
     return evalError(n, "value has " + std::to_string(h.elems()) + " elements, expected 1");
   KnownRef one = makeFromBytes(t, {}, h.source.bytes);
@@ -112,7 +121,7 @@ EvalResult evalReshape(const OnnxNode &n, const KnownList &in, int) {
   TRY_ASSIGN(Dims dims, reshapeDims(n, in[0]->dims, in[1]->list()));
   if (in[0]->elems() > kMaxKnown)
     return KnownList();
-  return KnownList{compressed(withDims(*in[0], dims))};
+  return KnownList{withDims(*in[0], dims)};
 }
 
 EvalResult evalFlatten(const OnnxNode &n, const KnownList &in, int) {
@@ -126,7 +135,7 @@ EvalResult evalFlatten(const OnnxNode &n, const KnownList &in, int) {
   Dims to = {product(Dims(d.begin(), d.begin() + axis)), product(Dims(d.begin() + axis, d.end()))};
   if (in[0]->elems() > kMaxKnown)
     return KnownList();
-  return KnownList{compressed(withDims(*in[0], to))};
+  return KnownList{withDims(*in[0], to)};
 }
 
 // Axes come and go with extent 1, so the stored form changes the same way.
@@ -391,7 +400,12 @@ EvalResult evalTrilu(const OnnxNode &n, const KnownList &in, int) {
     return evalError(n, "expected an input of rank 2 or more");
   if (in[0]->elems() > kMaxKnown)
     return KnownList();
-  int64_t k = in.size() > 1 && in[1] ? in[1]->list().at(0) : 0;
+  int64_t k = 0;
+  if (in.size() > 1 && in[1]) {
+    if (in[1]->elems() != 1)
+      return evalError(n, "k has " + std::to_string(in[1]->elems()) + " elements, expected 1");
+    k = in[1]->list()[0];
+  }
   bool upper = n.i("upper", 1) != 0;
   Known out = expanded(*in[0]);
   int64_t rows = out.dims[out.dims.size() - 2], cols = out.dims.back();

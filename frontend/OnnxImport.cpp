@@ -11,6 +11,7 @@
 namespace ds {
 
 constexpr int64_t kMinOpset = 9, kMaxOpset = 25;
+constexpr size_t kMaxShownOperators = 50; // ONNX has fewer than 200
 
 Status Importer::checkModel() {
   const onnx::ModelProto &m = file.model;
@@ -44,13 +45,10 @@ Status Importer::checkOperators() {
   struct Missing {
     int64_t count = 0;
     std::string first, hint;
+    bool unknown = false; // no operator that we have heard of
   };
   std::map<std::string, Missing> missing;
   std::map<std::string, int64_t> histogram;
-  std::vector<std::string> all;
-  for (const OnnxOpInfo &i : onnxOpTable())
-    if (i.kind != OnnxOpInfo::Refused)
-      all.push_back(i.op);
   for (const OnnxNode &n : nodes) {
     const std::string &domain = n.proto->domain();
     bool standard = domain.empty() || domain == "ai.onnx";
@@ -68,8 +66,8 @@ Status Importer::checkOperators() {
         m.hint = "the model was optimised by ONNX Runtime; use the original export";
       else if (!standard)
         m.hint = "no function of that name is in the model";
-      else if (std::string near = nearest(n.op(), all); !near.empty())
-        m.hint = "the nearest supported operator is " + near;
+      else
+        m.unknown = true;
     }
   }
   report.operators.assign(histogram.begin(), histogram.end());
@@ -78,10 +76,22 @@ Status Importer::checkOperators() {
   Status s = Status::error(std::to_string(missing.size()) + " operator" +
                            (missing.size() == 1 ? " is" : "s are") +
                            " not supported; docs/onnx-ops.md lists those that are");
-  for (auto &[name, m] : missing)
+  std::vector<std::string> all;
+  for (const OnnxOpInfo &i : onnxOpTable())
+    if (i.kind != OnnxOpInfo::Refused)
+      all.push_back(i.op);
+  size_t shown = 0;
+  for (auto &[name, m] : missing) {
+    if (shown++ == kMaxShownOperators)
+      return std::move(s).note("and " + std::to_string(missing.size() - kMaxShownOperators) +
+                               " more");
+    if (m.unknown)
+      if (std::string near = nearest(name, all); !near.empty())
+        m.hint = "the nearest supported operator is " + near;
     s = std::move(s).note(name + ": " + std::to_string(m.count) + " node" +
                           (m.count == 1 ? "" : "s") + ", first " + m.first +
                           (m.hint.empty() ? "" : "; " + m.hint));
+  }
   return s;
 }
 

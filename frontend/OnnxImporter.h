@@ -114,6 +114,7 @@ public:
   std::vector<size_t> paramOrder() const;             // indices of parameters, by first use
   Status convertWith(const OnnxOpInfo &info, Converter &c);
   int64_t knownElems = 0; // stored elements of all known values so far
+  int64_t knownWork = 0;  // elements that evaluators read and wrote so far
   std::unordered_map<const Known *, std::string> knownNames;
   int expansions = 0;
   std::deque<OnnxNode> branchNodes; // of branches and expanded functions
@@ -133,9 +134,13 @@ bool isEmbeddable(const Known &k);
 inline constexpr int64_t kMaxEmbedded = int64_t(1) << 16;
 /// No single known value, and not all together, may be larger (elements).
 inline constexpr int64_t kMaxKnown = int64_t(1) << 24, kMaxKnownTotal = int64_t(1) << 26;
+/// Evaluators may read and write this many elements in one import, some seconds of work; then nodes are converted
+/// like those whose inputs are not known.
+inline constexpr int64_t kMaxKnownWork = int64_t(1) << 30;
 /// Float data that is no parameter is read at import up to this many elements; integers up to kMaxKnown.
 inline constexpr int64_t kMaxFloatRead = int64_t(1) << 20;
 inline constexpr int kMaxCallDepth = 64;
 inline constexpr size_t kMaxNodes = 1'000'000;
+inline constexpr int64_t kMaxCalls = 100'000; // of functions, before their bodies' own
 
 } // namespace ds

@@ -129,8 +129,8 @@ private:
                            std::to_string(f.input_size()) + " and " +
                            std::to_string(f.output_size()))
           .at(im.file.path + "(" + n.name() + ")");
-    if (++calls > static_cast<int64_t>(kMaxNodes))
-      return Status::error("more than " + std::to_string(kMaxNodes) + " function calls");
+    if (++calls > kMaxCalls)
+      return Status::error("more than " + std::to_string(kMaxCalls) + " function calls");
     std::string prefix = "call" + std::to_string(calls) + "/";
     OnnxNames names;
     for (int i = 0; i < f.input_size(); ++i)

@@ -189,8 +189,8 @@ std::vector<int64_t> Known::list() const {
   if (!floating())
     return full.ints;
   std::vector<int64_t> out;
-  for (double v : full.floats)
-    out.push_back(static_cast<int64_t>(v));
+  for (double v : full.floats) // NaN becomes the lowest, which no shape, axis or index can be
+    out.push_back(v >= 0x1p63 ? INT64_MAX : v >= -0x1p63 ? static_cast<int64_t>(v) : INT64_MIN);
   return out;
 }
 
@@ -296,6 +296,7 @@ KnownRef compressed(Known k) {
       for (int64_t o = 0; o < outer; ++o)
         std::copy_n(v.begin() + o * extent * inner, inner, v.begin() + o * inner);
       v.resize(static_cast<size_t>(outer * inner));
+      v.shrink_to_fit(); // known values live as long as the import
     };
     if (k.floating())
       keep(k.floats);

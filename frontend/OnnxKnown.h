@@ -29,7 +29,7 @@ struct Known {
   int64_t storedElems() const; // product of stored
   /// For one-element or all-equal values: that value. Else nullopt.
   std::optional<double> splat() const;
-  /// All elements in row-major order of dims, as integers (floats truncated); none above 2^24 elements.
+  /// All elements in row-major order of dims, as integers (floats truncated, at the ends of the range); none above 2^24 elements.
   std::vector<int64_t> list() const;
   bool operator==(const Known &) const = default;
 };

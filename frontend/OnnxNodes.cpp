@@ -8,6 +8,7 @@
 #include "onnx/defs/function.h"
 #include "onnx/defs/schema.h"
 
+#include <algorithm>
 #include <cmath>
 #include <exception>
 #include <limits>
@@ -115,9 +116,28 @@ Status Importer::convertWith(const OnnxOpInfo &info, Converter &c) {
   return c.result(c.elementwise(info.direct, c.in));
 }
 
+// Elements that an evaluator looks at: those that are stored, or all if it expands repeated axes (it declines above
+// kMaxKnown). A reshape of equal elements expands nothing.
+static int64_t workOf(const OnnxOpInfo &info, const KnownList &values) {
+  static constexpr EvalFn kOnStored[] = {evalIdentity, evalSqueeze, evalUnsqueeze, evalTranspose,
+                                         evalExpand,   evalSlice,   evalSplit,     evalUnary,
+                                         evalBinary,   evalWhere,   evalCast,      evalClip};
+  bool stored =
+      std::find(std::begin(kOnStored), std::end(kOnStored), info.eval) != std::end(kOnStored);
+  bool reshapes = info.eval == evalReshape || info.eval == evalFlatten;
+  int64_t work = 0;
+  for (const KnownRef &k : values)
+    if (k)
+      work += stored || (reshapes && k->storedElems() == 1) ? k->storedElems()
+                                                            : std::min(k->elems(), kMaxKnown);
+  return work;
+}
+
 Status Importer::convertNode(const OnnxNode &n, size_t index, Builder &b, int depth) {
   if (!n.proto->domain().empty() && n.proto->domain() != "ai.onnx")
     return Status::error("operator " + n.proto->domain() + "." + n.op() + " is not supported");
+  if (n.proto->output_size() == 0) // in a branch: nothing can refer to it
+    return {};
   if (n.op() == "Constant") {
     const auto *a = n.attr("value");
     if (a && a->has_t()) {
@@ -157,11 +177,13 @@ Status Importer::convertNode(const OnnxNode &n, size_t index, Builder &b, int de
       TRY(expandFunction(n, in, b, depth, found));
     return found ? Status() : Status::error("operator " + n.op() + " is not supported");
   }
-  if (known && info->eval != evalNone && knownElems <= kMaxKnownTotal) {
+  if (known && info->eval != evalNone && knownElems <= kMaxKnownTotal &&
+      knownWork <= kMaxKnownWork) {
     KnownList list;
     for (const OnnxVal &v : in)
       list.push_back(v.known);
     TRY_ASSIGN(KnownList out, info->eval(n, list, n.proto->output_size()));
+    knownWork += workOf(*info, list) + workOf(*info, out);
     if (!out.empty()) {
       std::vector<OnnxVal> vals;
       for (size_t i = 0; i < out.size(); ++i) {

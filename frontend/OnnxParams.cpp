@@ -77,7 +77,8 @@ public:
       TensorRole r = roleOf(nodes[n].op(), slot, d);
       if (r != TensorRole::None && d.size() <= 1 && feedsTrig(n, 0))
         r = TensorRole::None; // frequencies of rotary or sine positions
-      if (r == TensorRole::None && slot == 0 && movesOnly(nodes[n].op()))
+      if (r == TensorRole::None && slot == 0 && movesOnly(nodes[n].op()) &&
+          nodes[n].proto->output_size() > 0)
         r = find(nodes[n].proto->output(0), d, depth + 1);
       if (r == TensorRole::Table || best == TensorRole::None)
         best = r;

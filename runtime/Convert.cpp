@@ -102,6 +102,8 @@ template <typename F> static void dispatch(DType t, F f) {
 }
 
 void convert(DType to, void *dst, DType from, const void *src, int64_t n) {
+  if (n == 0) // rows without elements have no memory
+    return;
   if (to == from) {
     std::memcpy(dst, src, static_cast<size_t>(n * byteSize(to)));
     return;

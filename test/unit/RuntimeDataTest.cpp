@@ -143,6 +143,17 @@ TEST(RuntimeData, NpyReadsRowsAndWidensIntegers) {
   EXPECT_EQ(label, -100); // ignored labels need not be below the bound
 }
 
+// Nothing is read into nothing, without touching either.
+TEST(RuntimeData, NpyRowsWithoutElements) {
+  TempDir dir;
+  dir.write("x.npy", npy<float>("<f4", "(2, 0, 3)", {}));
+  auto d = openData("npy:" + dir.path, {input("x", DType::F32, {0, 3})});
+  ASSERT_TRUE(d.ok()) << d.status().str();
+  EXPECT_EQ((*d)->samples(), 2);
+  void *rows[] = {nullptr};
+  EXPECT_TRUE((*d)->read(1, rows).ok());
+}
+
 TEST(RuntimeData, NpyErrors) {
   TempDir dir;
   auto x = [] { return std::vector<DataInput>{input("x", DType::F32, {2})}; };
