@@ -29,11 +29,13 @@ struct OptimizerConfig {
 };
 
 struct SchedulerConfig {
-  std::string type; // "WarmupLR"; empty: constant lr
+  std::string type; // "WarmupLR", "WarmupDecayLR", "WarmupCosineLR"; empty: constant lr
   double minLr = 0;
-  std::optional<double> maxLr; // default: the optimizer's lr
-  int64_t warmupSteps = 1000;  // used as max(2, n)
-  bool logWarmup = true;       // warmup_type "log" | "linear"
+  std::optional<double> maxLr;               // default: the optimizer's lr; of WarmupDecayLR: 0.001
+  std::optional<int64_t> totalSteps;         // decay, cosine: required
+  double minRatio = 0, cosMinRatio = 0.0001; // cosine: of the optimizer's lr
+  int64_t warmupSteps = 1000;                // used as max(2, n)
+  bool logWarmup = true;                     // warmup_type "log" | "linear"
 };
 
 struct LossConfig {

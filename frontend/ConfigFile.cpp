@@ -270,10 +270,22 @@ private:
     if (s.type.empty() && !failed.count("scheduler.type"))
       for (const auto &[path, pos] : untyped)
         if (path == "scheduler")
-          problem(pos, "scheduler.type is missing, expected WarmupLR");
+          problem(pos,
+                  "scheduler.type is missing, expected WarmupLR, WarmupDecayLR or WarmupCosineLR");
     if (s.type.empty())
       return;
-    if (!s.maxLr) {
+    bool decays = s.type != "WarmupLR";
+    if (decays && !s.totalSteps && !failed.count("scheduler.params.total_num_steps"))
+      problem("scheduler.params.total_num_steps is missing, which " + s.type + " needs");
+    if (decays && s.totalSteps && *s.totalSteps < s.warmupSteps)
+      c.assumptions.push_back(
+          "scheduler.params.total_num_steps is less than warmup_num_steps: the rate "
+          "falls to its end right after the warm-up");
+    if (!s.maxLr && s.type == "WarmupDecayLR") {
+      s.maxLr = 0.001;
+      c.assumptions.push_back(
+          "scheduler.params.warmup_max_lr is not given: 0.001, as in DeepSpeed");
+    } else if (!s.maxLr && !decays) {
       s.maxLr = c.optimizer.lr;
       c.source["scheduler.params.warmup_max_lr"] = "derived: optimizer.params.lr";
       c.assumptions.push_back("scheduler.params.warmup_max_lr is not given: the optimizer's lr, " +
@@ -294,7 +306,7 @@ private:
         c.noEffect.push_back(path + ": " + why);
         continue;
       }
-      bool byType = std::string_view(k.when) == "WarmupLR";
+      bool byType = std::string_view(k.when).starts_with("Warmup");
       if (failed.count(byType ? "scheduler.type" : "optimizer.type") ||
           (byType && !untyped.empty()))
         continue;

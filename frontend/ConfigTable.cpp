@@ -178,9 +178,10 @@ static Status setSchedulerType(PlanConfig &c, const ConfigText &v) {
     c.scheduler.type.clear();
     return {};
   }
-  if (!isText(v) || v.text != "WarmupLR") {
-    bool known = isChoice("WarmupDecayLR|WarmupCosineLR|OneCycle|LRRangeTest", v.text);
-    return expectedError(v, known ? "WarmupLR; the other schedules come later" : "WarmupLR");
+  if (!isText(v) || !isChoice("WarmupLR|WarmupDecayLR|WarmupCosineLR", v.text)) {
+    std::string expected = "WarmupLR, WarmupDecayLR or WarmupCosineLR";
+    bool known = isChoice("OneCycle|LRRangeTest", v.text);
+    return expectedError(v, known ? expected + "; it is not supported" : expected);
   }
   c.scheduler.type = v.text;
   return {};
@@ -197,6 +198,21 @@ static Status setMaxLr(PlanConfig &c, const ConfigText &v) {
 }
 static std::string jsonMaxLr(const PlanConfig &c) {
   return c.scheduler.maxLr ? realText(*c.scheduler.maxLr) : "null";
+}
+
+static Status setTotalSteps(PlanConfig &c, const ConfigText &v) {
+  if (v.kind == Kind::Null) {
+    c.scheduler.totalSteps.reset();
+    return {};
+  }
+  std::optional<int64_t> n = v.kind == Kind::String ? std::nullopt : parseInteger(v.text);
+  if (!n || *n < 1)
+    return expectedError(v, "an integer of at least 1");
+  c.scheduler.totalSteps = *n;
+  return {};
+}
+static std::string jsonTotalSteps(const PlanConfig &c) {
+  return c.scheduler.totalSteps ? std::to_string(*c.scheduler.totalSteps) : "null";
 }
 
 static Status setDampening(PlanConfig &c, const ConfigText &v) {
@@ -280,8 +296,12 @@ std::string ConfigKey::mismatch(const PlanConfig &c) const {
     return w.substr(6) == stage
                ? ""
                : "it matters at " + std::string(w) + " only, and the stage is " + stage;
-  if (w == "WarmupLR")
-    return c.scheduler.type == w ? "" : "there is no WarmupLR scheduler";
+  if (w.starts_with("Warmup")) {
+    std::string names(w);
+    for (size_t at; (at = names.find('|')) != std::string::npos;)
+      names.replace(at, 1, names.find('|', at + 1) == std::string::npos ? " or " : ", ");
+    return isChoice(w, c.scheduler.type) ? "" : "there is no " + names + " scheduler";
+  }
   if (w == "adam" || w == "sgd") {
     bool holds = c.optimizer.type.starts_with(w); // adamw takes what adam takes
     return holds ? ""

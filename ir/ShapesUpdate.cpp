@@ -43,10 +43,12 @@ Status shapeLrSchedule(const ShapeArgs &c) {
   TRY(wantType(c, 1, DType::I64, {}, "lr_schedule_1"));
   TRY(wantType(c, 2, DType::Bool, {}, "lr_schedule_1"));
   std::string kind = c.attrs.s("kind");
-  static const std::vector<std::string> kinds = {"constant", "warmup", "warmup_decay"};
+  static const std::vector<std::string> kinds = {"constant", "warmup", "warmup_decay",
+                                                 "warmup_cosine"};
   if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end()) {
     std::string hint = nearest(kind, kinds);
-    return c.error("kind=\"" + kind + "\", expected constant, warmup or warmup_decay" +
+    return c.error("kind=\"" + kind +
+                       "\", expected constant, warmup, warmup_decay or warmup_cosine" +
                        (hint.empty() ? "" : "; did you mean " + hint),
                    "lr_schedule_2");
   }

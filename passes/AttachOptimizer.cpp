@@ -55,7 +55,8 @@ private:
 
   // The scheduler's lr at tick 0, which the first update uses.
   double initialLr() const {
-    return config.scheduler.type.empty() ? opt.lr : config.scheduler.minLr;
+    const std::string &type = config.scheduler.type;
+    return type.empty() ? opt.lr : type == "WarmupCosineLR" ? 0 : config.scheduler.minLr;
   }
 
   void scalars(bool adam) {
@@ -125,14 +126,20 @@ private:
 
   void tick(bool adam, Value *skip) {
     const SchedulerConfig &s = config.scheduler;
-    if (!s.type.empty())
+    if (!s.type.empty()) {
+      bool cosine = s.type == "WarmupCosineLR", decays = s.type == "WarmupDecayLR";
       b.create(OpKind::LrSchedule, {lr, step, skip}, {},
-               {{"kind", std::string("warmup")},
-                {"min", s.minLr},
-                {"max", s.maxLr.value_or(opt.lr)},
+               {{"kind", std::string(cosine   ? "warmup_cosine"
+                                     : decays ? "warmup_decay"
+                                              : "warmup")},
+                {"min", cosine ? s.minRatio : s.minLr},
+                {"max", cosine ? opt.lr : s.maxLr.value_or(opt.lr)},
                 {"warmup", std::max<int64_t>(2, s.warmupSteps)},
-                {"log", s.logWarmup}},
+                {"log", s.logWarmup},
+                {"total", s.totalSteps.value_or(0)},
+                {"floor", cosine ? s.cosMinRatio : 0.0}},
                {lr});
+    }
     b.create(OpKind::Advance, {step, skip}, {}, {{"add", 1.0}}, {step});
     if (!adam)
       return;

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numbers>
 
 namespace ds::ref {
 
@@ -78,27 +79,34 @@ const char *refInvCount(const DsLaunch *l, void *) {
   return nullptr;
 }
 
-// The share of the way from min to max at a tick, as DeepSpeed's WarmupLR and WarmupDecayLR compute it.
-static double warmupShare(const DsLaunch &l, int64_t tick, bool decays) {
-  auto warmup = static_cast<double>(attr(l, "warmup").i), t = static_cast<double>(tick);
-  if (t < warmup)
-    return flag(l, "log") ? (1.0 / std::log(warmup)) * std::log(t + 1) : t / warmup;
-  if (!decays)
-    return 1;
-  auto total = static_cast<double>(attr(l, "total").i);
-  return std::max(0.0, (total - t) / std::max(1.0, total - warmup));
+// DeepSpeed's WarmupLR, WarmupDecayLR and WarmupCosineLR, operation by operation.
+static double scheduledRate(const DsLaunch &l, const char *kind, int64_t tick) {
+  auto warmup = static_cast<double>(attr(l, "warmup").i),
+       total = static_cast<double>(attr(l, "total").i), t = static_cast<double>(tick);
+  double low = attr(l, "min").f, high = attr(l, "max").f, floor = attr(l, "floor").f;
+  bool cosine = std::strcmp(kind, "warmup_cosine") == 0;
+  if (t < warmup) {
+    double part = flag(l, "log") ? (1.0 / std::log(warmup)) * std::log(t + 1) : t / warmup;
+    return cosine ? high * (low + part * (1.0 - low)) : low + (high - low) * part;
+  }
+  if (cosine) {
+    double progress = std::min(1.0, (t - warmup + 1) / std::max(1.0, total - warmup));
+    double ratio = (1 + std::cos(std::numbers::pi * progress)) / 2;
+    return high * std::max(0.0, floor + (1.0 - floor) * ratio);
+  }
+  double part = std::strcmp(kind, "warmup_decay") == 0
+                    ? std::max(0.0, (total - t) / std::max(1.0, total - warmup))
+                    : 1;
+  return low + (high - low) * part;
 }
 
 // (lr, step, skip): the rate of the next update. step counts the updates before this one, and the next update
 // runs at that tick (docs/schedule.md).
 const char *refLrSchedule(const DsLaunch *l, void *) {
   const DsTensor &out = l->outs[0], &in = l->ins[0];
-  int64_t tick = *dataOf<int64_t>(l->ins[1]);
   const char *kind = attr(*l, "kind").s;
   bool keep = scalarFlag(l->ins[2]) || std::strcmp(kind, "constant") == 0;
-  double low = attr(*l, "min").f, high = attr(*l, "max").f;
-  double rate =
-      keep ? 0 : low + (high - low) * warmupShare(*l, tick, std::strcmp(kind, "warmup_decay") == 0);
+  double rate = keep ? 0 : scheduledRate(*l, kind, *dataOf<int64_t>(l->ins[1]));
   walk(loopOf(out, in),
        [&](int64_t o, int64_t i) { dataOf<double>(out)[o] = keep ? dataOf<double>(in)[i] : rate; });
   return nullptr;

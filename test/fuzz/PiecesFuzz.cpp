@@ -16,7 +16,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     DType t;
     StatusOr<std::vector<std::byte>> bytes = f->read(key, entry.elems, &t);
     if (bytes.ok())
-      fuzz::require(t == entry.dtype && static_cast<int64_t>(bytes->size()) == entry.elems * byteSize(t),
+      fuzz::require(t == entry.dtype &&
+                        static_cast<int64_t>(bytes->size()) == entry.elems * byteSize(t),
                     "an entry has the bytes of its type");
     else
       fuzz::require(bytes.status().str().find("checksum") != std::string::npos,

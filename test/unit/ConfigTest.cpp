@@ -336,8 +336,8 @@ TEST(Config, WarmupNeedsAPositiveLength) {
   EXPECT_THAT(
       errors(std::string(R"({"scheduler": {"type": "OneCycle", "params": {"cycle_min_lr": 1}}, )") +
              kRest),
-      HasSubstr(
-          "scheduler.type is \"OneCycle\", expected WarmupLR; the other schedules come later"));
+      HasSubstr("scheduler.type is \"OneCycle\", expected WarmupLR, WarmupDecayLR or "
+                "WarmupCosineLR; it is not supported"));
   EXPECT_THAT(errors(std::string(R"({"scheduler": {"params": {"warmup_min_lr": 1}}, )") + kRest),
               HasSubstr("scheduler.type is missing"));
 }
