@@ -14,6 +14,9 @@ namespace ds {
 struct ImportOptions {
   /// --dim seq=512: values of symbolic dimensions, by name.
   std::vector<std::pair<std::string, int64_t>> dims;
+  /// Symbolic dimensions that nothing binds take the extent that the model was exported with, where its metadata
+  /// says it: a property "dim.NAME" with the number. Reported.
+  bool exampleDims = false;
   /// --shape input_ids=8x512: all dimensions of an input.
   std::map<std::string, std::vector<int64_t>> shapes;
   /// --const attention_mask=1: an input becomes a constant; a number, "arange" (0, 1, .. along the last
@@ -47,6 +50,7 @@ struct ImportReport {
   int64_t frozen = 0, frozenElems = 0;
   int64_t constants = 0, constantElems = 0; // data that is not a parameter
   int64_t leading = 0; // leading dimension that all data inputs share, as bound; 0: none
+  std::vector<std::pair<std::string, int64_t>> exampleDims; // bound by ImportOptions::exampleDims
   std::vector<std::string> symbolicDims; // names of the model's symbolic dimensions, in order
   std::vector<std::string> ties;         // "a = transposed b", ...
   std::vector<std::string> unused;       // initializers that no output depends on

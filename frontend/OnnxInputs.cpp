@@ -7,6 +7,7 @@
 #include "ir/SourceText.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
 namespace ds {
@@ -38,6 +39,7 @@ public:
     TRY(applyDims());
     if (o.microBatchAssumed)
       TRY(applyMicroBatch());
+    TRY(applyExamples());
     TRY(checkBound());
     for (Input &in : inputs)
       TRY(declare(in));
@@ -202,6 +204,28 @@ private:
         for (size_t i = 0; i < in.dims.size(); ++i)
           if (in.symbols[i] == name)
             TRY(bind(in, i, v, "--dim " + name));
+    return {};
+  }
+
+  Status applyExamples() {
+    for (const auto &p : im.file.model.metadata_props()) {
+      std::string_view key = p.key(), text = p.value();
+      int64_t v = 0;
+      auto r = std::from_chars(text.data(), text.data() + text.size(), v);
+      if (!o.exampleDims || !key.starts_with("dim.") || r.ec != std::errc() ||
+          r.ptr != text.data() + text.size() || v < 0)
+        continue;
+      std::string name(key.substr(4));
+      bool bound = false;
+      for (Input &in : inputs)
+        for (size_t i = 0; i < in.dims.size(); ++i)
+          if (in.dims[i] < 0 && in.symbols[i] == name) {
+            TRY(bind(in, i, v, "the model's metadata"));
+            bound = true;
+          }
+      if (bound)
+        im.report.exampleDims.emplace_back(name, v);
+    }
     return {};
   }
 

@@ -100,10 +100,11 @@ StatusOr<ImportOptions> importOptions(const PlanConfig &c) {
 }
 
 StatusOr<std::unique_ptr<Module>> importModel(const std::string &path, const PlanConfig &c,
-                                              ImportReport *report) {
+                                              ImportReport *report, bool exampleDims) {
   ImportReport local;
   ImportReport &r = report ? *report : local;
   TRY_ASSIGN(ImportOptions o, importOptions(c));
+  o.exampleDims = exampleDims;
   TRY_ASSIGN(std::unique_ptr<Module> m, importOnnx(path, o, &r));
   if (showReport)
     llvm::errs() << reportText(r);

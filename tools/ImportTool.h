@@ -20,9 +20,10 @@ bool isOnnxPath(std::string_view path);
 /// The import flags, with micro-batch, trainable and freeze from the config. Errors name the flag.
 StatusOr<ImportOptions> importOptions(const PlanConfig &c);
 
-/// Imports and verifies; --import-report prints the report to standard error.
+/// Imports and verifies; --import-report prints the report to standard error. exampleDims: as in ImportOptions.
 StatusOr<std::unique_ptr<Module>> importModel(const std::string &path, const PlanConfig &c,
-                                              ImportReport *report = nullptr);
+                                              ImportReport *report = nullptr,
+                                              bool exampleDims = false);
 
 /// What was found, one line per fact, for people.
 std::string reportText(const ImportReport &r);

@@ -143,9 +143,9 @@ static Status overridesFromFlags(ConfigOverrides &o) {
 }
 
 static StatusOr<std::unique_ptr<Module>> readModule(const std::string &path, const PlanConfig &c,
-                                                    ImportReport &report) {
+                                                    ImportReport &report, bool exampleDims) {
   if (isOnnxPath(path))
-    return importModel(path, c, &report);
+    return importModel(path, c, &report, exampleDims);
   if (!llvm::StringRef(path).endswith(".dsir"))
     return Status::error("expected a model (.onnx, .onnxtext or .dsir)").at(path);
   TRY_ASSIGN(std::string text, readInput(path));
@@ -203,9 +203,12 @@ StatusOr<LoadedModel> loadModel(const std::string &path, bool forExec) {
   LoadedModel l;
   TRY_ASSIGN(l.config, readConfig(configPath, o));
   auto start = std::chrono::steady_clock::now();
-  TRY_ASSIGN(l.module, readModule(path, l.config, l.report));
+  TRY_ASSIGN(l.module, readModule(path, l.config, l.report, /*exampleDims=*/!forExec));
   l.importMs =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  for (const auto &[name, extent] : l.report.exampleDims)
+    l.config.assumptions.push_back(name + " " + std::to_string(extent) +
+                                   ", as the model was exported; --dim " + name + "=N sets it");
   adoptRows(l);
   TRY(guessLoss(l, forExec));
   return l;

@@ -105,6 +105,13 @@ def export(model, inputs, path, *, input_names=("input_ids",), output_names=("lo
             data.chmod(path.stat().st_mode)
     else:
         raise ValueError(f"exporter '{exporter}': must be 'dynamo' or 'torchscript'")
+    sizes = {dim: example.shape[axis] for name, example in zip(input_names, inputs)
+             for axis, dim in (dynamic or {}).get(name, {}).items()}
+    if sizes:  # what dsplan takes where nobody says otherwise
+        proto = onnx.load(str(path), load_external_data=False)
+        for dim, size in sizes.items():
+            proto.metadata_props.add(key=f"dim.{dim}", value=str(size))
+        onnx.save_model(proto, str(path))
 
 
 @contextlib.contextmanager
