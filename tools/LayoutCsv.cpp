@@ -87,8 +87,9 @@ private:
         ++column;
       if (column == kColumns) {
         std::string near = nearest(name, {kNames, kNames + kColumns});
-        s.merge(error(cells[k], "column '" + name + "' is unknown, expected id, lower, upper, size" +
-                                    " or offset" + (near.empty() ? "" : "; did you mean " + near + "?")));
+        s.merge(error(cells[k], "column '" + name +
+                                    "' is unknown, expected id, lower, upper, size" + " or offset" +
+                                    (near.empty() ? "" : "; did you mean " + near + "?")));
       } else if (where[column] >= 0) {
         s.merge(error(cells[k], "column " + name + " is there twice"));
       } else {
@@ -127,8 +128,8 @@ private:
       return error(cells[where[Id]], "id is empty");
     auto [before, isNew] = lineOfId.emplace(id, number);
     if (!isNew)
-      return error(cells[where[Id]], "id " + id + " is that of line " +
-                                         std::to_string(before->second) + " too");
+      return error(cells[where[Id]],
+                   "id " + id + " is that of line " + std::to_string(before->second) + " too");
     int64_t lower = 0, upper = 0;
     PackItem item{};
     Status s = readNumber(cells[where[Lower]], Lower, -kMostTime, kMostTime, lower);
@@ -174,8 +175,8 @@ std::string printLayout(const LayoutFile &file) {
   std::string out = "id,lower,upper,size,offset\n";
   for (size_t i = 0; i < file.items.size(); ++i) {
     const PackItem &item = file.items[i];
-    out += file.ids[i] + "," + std::to_string(item.first) + "," + std::to_string(item.last + 1) + "," +
-           std::to_string(item.bytes) + "," + std::to_string(item.offset) + "\n";
+    out += file.ids[i] + "," + std::to_string(item.first) + "," + std::to_string(item.last + 1) +
+           "," + std::to_string(item.bytes) + "," + std::to_string(item.offset) + "\n";
   }
   return out;
 }

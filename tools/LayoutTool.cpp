@@ -34,15 +34,15 @@ static std::string proof(const PackResult &r) {
     return "the smallest: the lower bound is reached";
   if (r.optimal())
     return "the smallest: exhaustive search found nothing lower";
-  return "the smallest is between " + std::to_string(r.bound) + " and " +
-         std::to_string(r.height);
+  return "the smallest is between " + std::to_string(r.bound) + " and " + std::to_string(r.height);
 }
 
 static std::string describe(const LayoutFile &file, const LayoutFault &f) {
   auto name = [&](int i) {
     const PackItem &x = file.items[i];
     return file.ids[i] + " (life [" + std::to_string(x.first) + ", " + std::to_string(x.last + 1) +
-           "), bytes [" + std::to_string(x.offset) + ", " + std::to_string(x.offset + x.bytes) + "))";
+           "), bytes [" + std::to_string(x.offset) + ", " + std::to_string(x.offset + x.bytes) +
+           "))";
   };
   if (f.kind == LayoutFault::Overlap)
     return "buffers " + name(f.a) + " and " + name(f.b) + " overlap";
@@ -69,10 +69,11 @@ StatusOr<LayoutReport> layOut(const std::string &path, int64_t capacity, double 
   LayoutReport out;
   char search[64];
   std::snprintf(search, sizeof search, "%lld nodes, %.3f s", static_cast<long long>(r.nodes), took);
-  out.summary = path + "\n" + line("buffers", std::to_string(file.items.size())) +
-                line("lower bound", withBytes(r.load)) +
-                line("height", withBytes(r.height) + ", " + percentAbove(r.height, r.load) + " above") +
-                line("proof", proof(r));
+  out.summary =
+      path + "\n" + line("buffers", std::to_string(file.items.size())) +
+      line("lower bound", withBytes(r.load)) +
+      line("height", withBytes(r.height) + ", " + percentAbove(r.height, r.load) + " above") +
+      line("proof", proof(r));
   bool fits = capacity == 0 || r.height <= capacity;
   if (capacity)
     out.summary += line("capacity", withBytes(capacity) + (fits ? ": fits" : ": does not fit"));

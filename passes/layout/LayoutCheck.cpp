@@ -30,7 +30,9 @@ std::optional<LayoutFault> findFault(const std::vector<PackItem> &items) {
     for (; !ends.empty() && ends.top().first < x.first; ends.pop())
       live.erase(items[ends.top().second].offset);
     auto above = live.lower_bound(x.offset);
-    auto fault = [&](int j) { return LayoutFault{LayoutFault::Overlap, std::min(i, j), std::max(i, j)}; };
+    auto fault = [&](int j) {
+      return LayoutFault{LayoutFault::Overlap, std::min(i, j), std::max(i, j)};
+    };
     if (above != live.end() && above->first < x.offset + x.bytes)
       return fault(above->second);
     if (above != live.begin()) {

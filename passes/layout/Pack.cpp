@@ -12,10 +12,11 @@ namespace layout {
 
 namespace {
 
-// Above this many pairs of buffer and section the search's tables do not pay.
-constexpr int64_t kMostPairs = 8'000'000;
-constexpr int64_t kGreedyBudget = 100'000'000;
-constexpr int64_t kFirstFails = 500;
+// Beyond these the search would not get through once: its tables have an entry per pair of buffer and section.
+constexpr int64_t kMostPairs = 4'000'000;
+constexpr int kMostBuffers = 5000;
+constexpr int64_t kGreedyBudget = 100'000'000; // comparisons
+constexpr int64_t kFirstFails = 500;           // dead ends
 
 class Ladder {
 public:
@@ -40,8 +41,8 @@ private:
   // Tries heights from the bound up to the middle; true if it packed lower.
   bool descend(int order, int64_t fails, int64_t work) {
     int64_t before = -1;
-    for (int64_t part : {0, 8, 4, 2}) {
-      int64_t cap = std::max(part == 0 ? low : low + (best.height - low) / part, enough);
+    for (int64_t part : {0, 8, 4, 2, 1}) {
+      int64_t cap = std::max(part == 0 ? low : low + (best.height - 1 - low) / part, enough);
       if (done() || cap == before || cap >= best.height || search.steps >= work)
         continue;
       before = cap;
@@ -83,7 +84,7 @@ PackResult packIntervals(std::vector<PackItem> &items, int64_t align, const Pack
   int64_t bound = p.maxLoad, pairs = 0;
   for (int i = 0; i < p.n; ++i)
     pairs += p.width(i);
-  if (best.height > enough && pairs <= kMostPairs) {
+  if (best.height > enough && pairs <= kMostPairs && p.n <= kMostBuffers) {
     Search search(p, deadline);
     Ladder ladder(bound, enough, best, search);
     ladder.climb(limits.work);

@@ -54,7 +54,7 @@ Outcome Search::solve(int a, int b) {
 
 Outcome Search::branch(int a, int b) {
   ++nodes;
-  if (outOfBudget())
+  if (outOfBudget() || depth > kDeepest)
     return Outcome::Limit;
   StateKey key = keyOf(a, b);
   if (failures.has(key, capacity))
@@ -68,8 +68,10 @@ Outcome Search::branch(int a, int b) {
   Outcome result = Outcome::Exhausted;
   for (size_t k = base; k <= end && result == Outcome::Exhausted; ++k) {
     bool fits = k < end ? place(candidates[k], at) : leaveFree(s);
+    ++depth;
     if (fits)
       result = solve(a, b);
+    --depth;
     if (result == Outcome::Exhausted)
       undo(mark);
   }
@@ -94,9 +96,7 @@ int Search::chooseSection(int a, int b) const {
       if (!lowest)
         continue;
       int64_t slack = capacity - total[s] - floor[s];
-      int options = slack > 0;
-      for (int k = 0; k < count[s]; ++k)
-        options += low[ids[begin[s] + k]] == floor[s];
+      int options = ready[s] + (slack > 0);
       if (options < bestOptions || (options == bestOptions && slack < bestSlack)) {
         best = s;
         bestOptions = options;
@@ -117,6 +117,18 @@ bool Search::isSupported(int i) const {
   return false;
 }
 
+// How well a buffer on the floor of a valley fits there: 1 for each side that is a wall at least as high as the buffer,
+// 2 if they end level.
+int Search::contactOf(int i) const {
+  int64_t end = low[i] + p.size[i];
+  auto side = [&](int s) {
+    if (s < 0 || s >= p.sections || count[s] == 0)
+      return 1;
+    return floor[s] == end ? 2 : int(floor[s] > end);
+  };
+  return side(p.first[i] - 1) + side(p.last[i] + 1);
+}
+
 void Search::pushCandidates(int s) {
   size_t base = candidates.size();
   for (int k = 0; k < count[s]; ++k) {
@@ -124,8 +136,11 @@ void Search::pushCandidates(int s) {
     if (low[i] == floor[s] && (twin[i] < 0 || placed[twin[i]]) && isSupported(i))
       candidates.push_back(i);
   }
-  std::sort(candidates.begin() + base, candidates.end(),
-            [&](int x, int y) { return rank[x] < rank[y]; });
+  for (size_t k = base; k < candidates.size(); ++k)
+    contact[candidates[k]] = byContact ? contactOf(candidates[k]) : 0;
+  std::sort(candidates.begin() + base, candidates.end(), [&](int x, int y) {
+    return std::pair(-contact[x], rank[x]) < std::pair(-contact[y], rank[y]);
+  });
 }
 
 // No buffer lies on the floor of s. Those that could have must then lie on one that is not placed yet.
@@ -163,8 +178,9 @@ bool Search::leaveFree(int s) {
   return propagate();
 }
 
-StateKey Search::keyOf(int a, int b) const {
+StateKey Search::keyOf(int a, int b) {
   StateKey key;
+  steps += firstOf[b + 1] - firstOf[a] + b - a;
   for (int k = firstOf[a]; k < firstOf[b + 1]; ++k)
     if (int i = byFirst[k]; !placed[i])
       key.add(static_cast<uint64_t>(low[i]) * static_cast<uint64_t>(p.n) + i);

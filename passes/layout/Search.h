@@ -31,13 +31,13 @@ public:
   /// After Found: the packing.
   Packing packing() const;
 
-  static constexpr int kOrders = 5;
+  static constexpr int kKeys = 5, kOrders = 2 * kKeys; // distinct orders before blurred ones
   int64_t nodes = 0, steps = 0;
   bool timedOut = false;
 
 private:
   struct Undo {
-    enum Kind : int32_t { Low, Floor, Top, Place } kind;
+    enum Kind : int32_t { Low, Floor, Ready, Top, Place } kind;
     int32_t index;
     int64_t old;
   };
@@ -57,17 +57,22 @@ private:
   int chooseSection(int a, int b) const;
   void pushCandidates(int s);
   bool isSupported(int i) const;
+  int contactOf(int i) const;
   bool leaveFree(int s);
   bool outOfBudget();
-  StateKey keyOf(int a, int b) const;
+  StateKey keyOf(int a, int b);
 
   const Problem &p;
   const Clock::time_point deadline;
+  static constexpr int kDeepest =
+      7000; // about 1 KiB of stack each under sanitizers, a quarter otherwise
+  int depth = 0;
   int64_t capacity = 0, failsLeft = 0, limit = 0;
 
   // Per section: unplaced buffers (ids[begin[s]..] of which the first count[s]), their bytes, the lowest offset
-  // any of them can have, the top of the placed ones, and how many unplaced ones also live in s + 1.
-  std::vector<int> begin, ids, count, crossing;
+  // any of them can have and how many can have it, the top of the placed ones, and how many unplaced ones also live
+  // in s + 1.
+  std::vector<int> begin, ids, count, ready, crossing;
   std::vector<int64_t> total, floor, top;
   // Per buffer: the lowest offset it can have, its offset once placed, where it is in each section's list.
   std::vector<int64_t> low, offset;
@@ -76,7 +81,8 @@ private:
   std::vector<int> twin; // an equal buffer that goes first, or -1
   std::vector<int> byFirst,
       firstOf; // buffers in order of first section; index of each section's first one
-  std::vector<int> rank;
+  std::vector<int> rank, contact; // what is tried first: more contact, then lower rank
+  bool byContact = true;
   std::vector<uint64_t> dirty; // sections to examine, as bits
   size_t firstDirty = 0;       // no word before it has any
   std::vector<Undo> trail;

@@ -19,6 +19,7 @@ Search::Search(const Problem &p, Clock::time_point deadline) : p(p), deadline(de
   ids.resize(begin.back());
   pos.resize(begin.back());
   count.resize(p.sections);
+  ready.resize(p.sections);
   crossing.resize(p.sections);
   int base = 0;
   for (int i = 0; i < p.n; ++i) {
@@ -37,6 +38,7 @@ Search::Search(const Problem &p, Clock::time_point deadline) : p(p), deadline(de
   offset.resize(p.n);
   placed.resize(p.n);
   rank.resize(p.n);
+  contact.resize(p.n);
   dirty.resize((p.sections + 63) / 64);
   firstDirty = dirty.size();
 
@@ -56,22 +58,25 @@ Search::Search(const Problem &p, Clock::time_point deadline) : p(p), deadline(de
   std::partial_sum(firstOf.begin(), firstOf.end(), firstOf.begin());
 }
 
-// What is tried first: five orders, and after these the same ones again with every key blurred.
+// What is tried first: what fits well, then by one of five keys; and the keys alone. After these ten the same again, with
+// every key blurred.
 void Search::setOrder(int order) {
   using Key = std::array<double, 3>;
+  byContact = order / kKeys % 2 == 0;
+  int blurring = order / (2 * kKeys);
   std::vector<std::pair<Key, int>> keyed;
   for (int i = 0; i < p.n; ++i) {
     StateKey noise;
-    noise.add(static_cast<uint64_t>(order / kOrders) * static_cast<uint64_t>(p.n) + i);
-    double blur = order < kOrders ? 1 : 1 + 0.5 * static_cast<double>(noise.a >> 11) * 0x1p-53;
+    noise.add(static_cast<uint64_t>(blurring) * static_cast<uint64_t>(p.n) + i);
+    double blur = blurring == 0 ? 1 : 1 + 0.5 * static_cast<double>(noise.a >> 11) * 0x1p-53;
     double size = blur * static_cast<double>(p.size[i]), width = blur * p.width(i);
     double peak = static_cast<double>(p.peak[i]), area = size * width;
-    const Key keys[kOrders] = {{width, area, peak},
-                               {size, width, peak},
-                               {-width, size, peak},
-                               {peak, area, width},
-                               {area, peak, width}};
-    keyed.emplace_back(keys[order % kOrders], i);
+    const Key keys[kKeys] = {{width, area, peak},
+                             {-width, size, peak},
+                             {size, width, peak},
+                             {peak, area, width},
+                             {area, peak, width}};
+    keyed.emplace_back(keys[order % kKeys], i);
   }
   std::stable_sort(keyed.begin(), keyed.end(),
                    [](const auto &x, const auto &y) { return x.first > y.first; });

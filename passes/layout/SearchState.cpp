@@ -13,6 +13,7 @@ void Search::reset() {
   std::fill(low.begin(), low.end(), 0);
   std::fill(dirty.begin(), dirty.end(), 0);
   candidates.clear();
+  depth = 0;
 }
 
 void Search::touch(int first, int last) {
@@ -70,6 +71,9 @@ void Search::undo(size_t mark) {
     case Undo::Floor:
       floor[u.index] = u.old;
       break;
+    case Undo::Ready:
+      ready[u.index] = static_cast<int>(u.old);
+      break;
     case Undo::Top:
       top[u.index] = u.old;
       break;
@@ -111,13 +115,20 @@ bool Search::examine(int s) {
   steps += n;
   const int *list = &ids[begin[s]];
   int64_t least = INT64_MAX, most = 0;
+  int onFloor = 0;
   for (int k = 0; k < n; ++k) {
-    least = std::min(least, low[list[k]]);
-    most = std::max(most, low[list[k]]);
+    int64_t l = low[list[k]];
+    onFloor = l < least ? 1 : onFloor + (l == least);
+    least = std::min(least, l);
+    most = std::max(most, l);
   }
   if (least != floor[s]) {
     trail.push_back({Undo::Floor, s, floor[s]});
     floor[s] = least;
+  }
+  if (onFloor != ready[s]) {
+    trail.push_back({Undo::Ready, s, ready[s]});
+    ready[s] = onFloor;
   }
   int64_t latestFirst = capacity - total[s];
   if (least > latestFirst)

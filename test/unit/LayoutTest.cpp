@@ -164,6 +164,18 @@ TEST(Layout, LimitsEndTheSearchWithAPackingAndABound) {
   EXPECT_EQ(fits.nodes, 0) << "stops as soon as it fits";
 }
 
+// As deep as a search gets, and more buffers than one is made for: neither may run out of stack.
+TEST(Layout, LargeProblemsEnd) {
+  for (int64_t n : {4900, 5200}) {
+    std::vector<PackItem> items = cutRectangle(1, n, 30000, 100000);
+    PackLimits limits;
+    limits.work = 120'000'000;
+    PackResult r = pack(items, limits);
+    EXPECT_EQ(r.nodes > 4000, n <= 5000);
+    EXPECT_LT(r.height, 200000);
+  }
+}
+
 TEST(Layout, RoundsSizesUpToTheAlignment) {
   std::vector<PackItem> items = {{0, 5, 1}, {2, 3, 300}, {3, 3, 0}, {3, 9, 256}, {4, 4, 257}};
   PackResult r = packIntervals(items, 256, {});
@@ -186,7 +198,8 @@ TEST(Layout, NothingToPack) {
 // Sizes near 2^61 and times near 2^61 must not overflow.
 TEST(Layout, LargeNumbers) {
   int64_t big = int64_t(1) << 59, end = int64_t(1) << 61;
-  std::vector<PackItem> items = {{-end, end, big}, {-end, 0, big + 1}, {1, end, big - 1}, {0, 1, 3}};
+  std::vector<PackItem> items = {
+      {-end, end, big}, {-end, 0, big + 1}, {1, end, big - 1}, {0, 1, 3}};
   EXPECT_EQ(pack(items).height, 2 * big + 4);
 }
 
