@@ -3,6 +3,7 @@
 // Packing: compared with all orders on small problems, with itself on transformed ones, and with packings without waste
 // that are known because a rectangle was cut into them.
 #include "passes/layout/LayoutCheck.h"
+#include "passes/layout/Search.h"
 #include "test/unit/LayoutSamples.h"
 
 #include <gtest/gtest.h>
@@ -86,6 +87,26 @@ TEST(Layout, DenseProblemsAreSolvedExactly) {
     ++aboveLoad;
   }
   EXPECT_GE(aboveLoad, 5) << "the problems are too easy to test proofs";
+}
+
+// The search by itself, in every order: nothing that could be part of a packing may be cut off.
+TEST(Layout, SearchFindsWhatThereIs) {
+  for (uint64_t seed = 0; seed < 3000; ++seed) {
+    std::vector<PackItem> items = seed % 2 ? denseLives(seed, 12 + seed % 9, 12, 4 + seed % 9, 4)
+                                           : cutRectangle(seed, 8 + seed % 9, 12, 13);
+    // Without a few of them there is waste, which must go to the right places.
+    items.resize(items.size() - std::min<size_t>(items.size() - 1, seed / 2 % 4));
+    PackResult best = pack(items);
+    ASSERT_TRUE(best.optimal()) << "seed " << seed;
+    layout::Problem p = layout::makeProblem(items, 1);
+    for (int order = 0; order < layout::Search::kOrders + 2; ++order) {
+      layout::Search search(p, {});
+      ASSERT_EQ(search.run(best.height / p.unit, order, INT64_MAX, INT64_MAX),
+                layout::Outcome::Found)
+          << "seed " << seed << " order " << order;
+      EXPECT_LE(search.packing().height * p.unit, best.height);
+    }
+  }
 }
 
 // Mirrored in time, and listed in another order, a problem has the same smallest height. Here none is known, but
