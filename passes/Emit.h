@@ -6,6 +6,7 @@
 #include "ir/Graph.h"
 #include "ir/Schedule.h"
 #include "passes/Passes.h"
+#include "passes/layout/Layout.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SmallPtrSet.h"
@@ -72,15 +73,5 @@ std::vector<std::array<int, kStreams>> computeWaits(const Schedule &s, SchedProg
 /// instruction that is already ordered after the last access (D8).
 void computeIntervals(const Schedule &s, SchedProgram &p,
                       const std::vector<std::array<int, kStreams>> &orderedBefore);
-
-/// Offsets for intervals [first, last] of `bytes`, multiples of align from 0. Returns the height used.
-struct PackItem {
-  int first, last;
-  int64_t bytes;
-  int64_t offset = 0;
-};
-int64_t packIntervals(std::vector<PackItem> &items, int64_t align);
-/// The maximum over time of live bytes, each rounded up to align: no packing is lower.
-int64_t maxLoad(const std::vector<PackItem> &items, int64_t align);
 
 } // namespace ds

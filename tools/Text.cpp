@@ -31,7 +31,7 @@ StatusOr<int64_t> parseBytes(const std::string &text) {
     if (text.size() < u.size() || text.compare(text.size() - u.size(), u.size(), u) != 0)
       continue;
     TRY_ASSIGN(double v, parseDouble(text.substr(0, text.size() - u.size())));
-    if (v < 0)
+    if (v < 0 || v * scale >= 0x1p63)
       break;
     return static_cast<int64_t>(v * scale);
   }

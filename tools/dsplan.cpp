@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dsplan MODEL: prints what training will cost, or the plan itself.
+// dsplan MODEL: prints what training will cost, or the plan itself. dsplan --layout FILE.csv: packs the buffers of a file.
 #include "frontend/ConfigFile.h"
 #include "ir/GraphText.h"
 #include "tools/Args.h"
 #include "tools/Diagnostics.h"
+#include "tools/LayoutTool.h"
 #include "tools/PlanArgs.h"
 #include "tools/Summary.h"
+#include "tools/Text.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
@@ -24,10 +26,25 @@ static cl::opt<std::string>
 static cl::opt<std::string> outPath("o", cl::init("-"), cl::value_desc("FILE"),
                                     cl::cat(outputCategory),
                                     cl::desc("Where to print it (default: standard output)"));
+static cl::OptionCategory layoutCategory("Layout (instead of a model)");
+static cl::opt<std::string>
+    layoutPath("layout", cl::value_desc("FILE.csv"), cl::cat(layoutCategory),
+               cl::desc("Find offsets for buffers with fixed lives: id,lower,upper,size"));
+static cl::opt<std::string> checkPath("check-layout", cl::value_desc("FILE.csv"),
+                                      cl::cat(layoutCategory),
+                                      cl::desc("Check a file that has offsets"));
+static cl::opt<std::string> capacity(
+    "capacity", cl::value_desc("BYTES"), cl::cat(layoutCategory),
+    cl::desc("Stop once it fits; exit code 2 if it does not (default: find the smallest)"));
+static cl::opt<std::string>
+    timeLimit("time-limit", cl::value_desc("SECONDS"), cl::cat(layoutCategory),
+              cl::desc("Stop after this time (default: a counted effort, so that the answer is "
+                       "always the same)"));
 static cl::extrahelp examples(
     "\nEXAMPLES\n"
     "  dsplan model.onnx --stage 3 --dim seq=512\n"
-    "  dsplan model.onnx --config ds_config.json --world-size 4 --emit schedule -o plan.dsched\n");
+    "  dsplan model.onnx --config ds_config.json --world-size 4 --emit schedule -o plan.dsched\n"
+    "  dsplan --layout buffers.csv --capacity 1MiB -o offsets.csv\n");
 
 static StatusOr<std::string> text(LoadedModel &model) {
   if (emitKind == "config")
@@ -45,7 +62,77 @@ static StatusOr<std::string> text(LoadedModel &model) {
   return printSchedule(s);
 }
 
+static Status write(const std::string &out) {
+  std::error_code error;
+  llvm::raw_fd_ostream file(outPath, error);
+  if (error)
+    return Status::error(error.message()).at(outPath);
+  file << out;
+  file.close();
+  if (file.has_error())
+    return Status::error("cannot write: " + file.error().message()).at(outPath);
+  return {};
+}
+
+// What plans a model means nothing to a file of buffers.
+static Status refuseFlagsOfModels(const std::string &command) {
+  const cl::OptionCategory *foreign[] = {&planCategory(), &passCategory(), &importCategory()};
+  for (auto &entry : cl::getRegisteredOptions())
+    if (entry.second->getNumOccurrences() &&
+        (entry.second == &emitKind ||
+         llvm::any_of(entry.second->Categories,
+                      [&](cl::OptionCategory *c) { return llvm::is_contained(foreign, c); })))
+      return Status::error("--" + entry.first().str() + " cannot be used with " + command);
+  if (!modelPath.empty())
+    return Status::error("a model, " + modelPath + ", cannot be given with " + command);
+  return {};
+}
+
+static Status runLayout() {
+  bool check = checkPath.getNumOccurrences() > 0;
+  std::string command = check ? "--check-layout" : "--layout";
+  if (check && layoutPath.getNumOccurrences())
+    return Status::error("--layout and --check-layout cannot be given together");
+  TRY(refuseFlagsOfModels(command));
+  int64_t bytes = 0;
+  double seconds = 0;
+  if (capacity.getNumOccurrences()) {
+    auto v = parseBytes(capacity);
+    if (!v.ok())
+      return std::move(v).status().at("--capacity");
+    if ((bytes = *v) <= 0)
+      return Status::error("expected at least 1 byte, found " + capacity).at("--capacity");
+  }
+  if (timeLimit.getNumOccurrences()) {
+    auto v = parseDouble(timeLimit);
+    if (!v.ok())
+      return std::move(v).status().at("--time-limit");
+    if ((seconds = *v) <= 0 || seconds > 1e6)
+      return Status::error("expected seconds above 0, at most 1e6, found " + timeLimit)
+          .at("--time-limit");
+  }
+  if (check) {
+    for (const cl::Option *o :
+         {static_cast<cl::Option *>(&outPath), static_cast<cl::Option *>(&timeLimit)})
+      if (o->getNumOccurrences())
+        return Status::error((o == &outPath ? "-o" : "--time-limit") +
+                             std::string(" cannot be used with --check-layout"));
+  }
+  TRY_ASSIGN(LayoutReport report,
+             check ? checkLayout(checkPath, bytes) : layOut(layoutPath, bytes, seconds));
+  bool csv = outPath.getNumOccurrences() > 0 && !report.csv.empty();
+  (csv && outPath == "-" ? llvm::errs() : llvm::outs()) << report.summary;
+  if (csv)
+    TRY(write(report.csv));
+  return std::move(report.verdict);
+}
+
 static Status run() {
+  if (layoutPath.getNumOccurrences() || checkPath.getNumOccurrences())
+    return runLayout();
+  for (const cl::opt<std::string> *o : {&capacity, &timeLimit})
+    if (o->getNumOccurrences())
+      return Status::error("--" + o->ArgStr.str() + " needs --layout FILE.csv");
   static const std::vector<std::string> kinds = {"summary", "ir",   "schedule",
                                                  "memory",  "json", "config"};
   if (!llvm::is_contained(kinds, emitKind)) {
@@ -59,22 +146,15 @@ static Status run() {
         .note("try dsplan model.onnx --stage 3, or dsplan --help");
   TRY_ASSIGN(LoadedModel model, loadModel(modelPath, /*forExec=*/false));
   TRY_ASSIGN(std::string out, text(model));
-  std::error_code error;
-  llvm::raw_fd_ostream file(outPath, error);
-  if (error)
-    return Status::error(error.message()).at(outPath);
-  file << out;
-  file.close();
-  if (file.has_error())
-    return Status::error("cannot write: " + file.error().message()).at(outPath);
-  return {};
+  return write(out);
 }
 
 int main(int argc, char **argv) {
   exitOnFatalErrors("dsplan");
   Args args(argc, argv);
-  Status s = parseFlags(args, "Plans the training of an ONNX model under ZeRO\n",
-                        {&outputCategory, &planCategory(), &passCategory(), &importCategory()});
+  Status s = parseFlags(
+      args, "Plans the training of an ONNX model under ZeRO\n",
+      {&outputCategory, &planCategory(), &passCategory(), &importCategory(), &layoutCategory});
   if (s.ok())
     s = run();
   if (!s.ok())
