@@ -29,6 +29,7 @@ static std::atomic<int64_t> allocations = 0, oneDnnAllocations = 0, frees = 0;
 #if COUNTS
 static uintptr_t oneDnnBegin = 0, oneDnnEnd = 0;
 
+#ifdef DS_HAVE_CPU_DEVICE
 static void findOneDnn() {
   dl_iterate_phdr(
       [](dl_phdr_info *lib, size_t, void *) {
@@ -44,6 +45,7 @@ static void findOneDnn() {
   void *frame;
   backtrace(&frame, 1); // its first call allocates
 }
+#endif
 
 // Whether malloc was called by oneDNN: directly, or through operator new.
 static bool fromOneDnn() {
