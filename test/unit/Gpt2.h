@@ -20,7 +20,11 @@ struct Gpt2Run {
   std::string model;     // "models/gpt2-small/model.onnx"
   int64_t sequence = 64; // 0: the model is static
   std::string tokens;    // "data/train.bin"
+#ifdef DS_HAVE_CPU_DEVICE
   std::string device = "cpu";
+#else
+  std::string device = "ref";
+#endif
   int threads = 1;
   PlanConfig config;
   double linkBytesPerSecond = 0;
