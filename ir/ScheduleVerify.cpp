@@ -24,7 +24,7 @@ void Findings::add(std::string_view rule, int line, std::string text,
   st.merge(std::move(one).at(line > 0 ? where + ":" + std::to_string(line) + ":1" : where));
 }
 
-static std::string originText(const OriginInfo &o) {
+std::string originText(const OriginInfo &o) {
   std::string text;
   if (!o.node.empty())
     text += " from " + o.node;

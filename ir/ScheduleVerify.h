@@ -33,6 +33,8 @@ private:
   int count = 0;
 };
 
+std::string originText(const OriginInfo &o); // " from NODE in MODULE by PASS", as far as known
+
 /// Bytes that an instruction touches. An `own` place counts with all ranks' slices, since one schedule
 /// serves every rank. Empty places do not count.
 struct Access {

@@ -3,7 +3,8 @@
 // S10: inside one instruction, a destination shares bytes with an operand only where the operation is made
 // for it: a tied operand in its very place, an elementwise operand of the same layout, an operand of pack in
 // its segment, a collective between a whole vector and this rank's own slice of it. Destinations and
-// workspace never share bytes.
+// workspace never share bytes. A destination that is tied to an operand is that operand: such kernels update in
+// place.
 #include "ir/ScheduleNames.h"
 #include "ir/ScheduleVerify.h"
 
@@ -46,6 +47,20 @@ bool mayShare(const Schedule &s, const SchedProgram &p, const Instr &i, int in, 
   }
 }
 
+/// Whether destination `out` is in place where the operation updates in place.
+void verifyTied(const Schedule &s, const SchedProgram &p, const Instr &i, int out, Findings &f) {
+  int in =
+      i.kind == InstrKind::Launch ? tiedOperand(i.op, out, static_cast<int>(i.ins.size())) : -1;
+  if (in < 0)
+    return;
+  PlaceInfo a = resolve(s, p, i.ins[static_cast<size_t>(in)]),
+            b = resolve(s, p, i.outs[static_cast<size_t>(out)]);
+  if (!sameLayout(a, b))
+    f.add("S10", p, i,
+          "updates " + nameText(*a.name) + ", but its destination is " + nameText(*b.name) +
+              "; it must be the same place");
+}
+
 } // namespace
 
 void verifyAliases(const Schedule &s, const SchedProgram &p, Findings &f) {
@@ -58,6 +73,7 @@ void verifyAliases(const Schedule &s, const SchedProgram &p, Findings &f) {
     std::vector<Access> written;
     for (size_t o = 0; o < i.outs.size(); ++o) {
       Access b = accessOf(s, p, i.outs[o], true);
+      verifyTied(s, p, i, static_cast<int>(o), f);
       for (size_t k = 0; k < i.ins.size(); ++k)
         if (Access a = accessOf(s, p, i.ins[k], false);
             overlap(a, b) && !mayShare(s, p, i, static_cast<int>(k), static_cast<int>(o)))

@@ -2,7 +2,8 @@
 //
 // S8: the tables fit the buffers, and weights change exactly once in a window: every trainable bucket by one
 // optimizer launch in `update`, frozen ones never. A whole bucket that each rank updates in its own slice is
-// gathered again behind it. Inputs are written by `feed` alone, at most once in a program.
+// gathered again behind it. Optimizer states and scalars change at most once. Inputs are written by `feed` alone,
+// at most once in a program. What looks into a bucket looks at one of its parameters.
 #include "ir/ScheduleNames.h"
 #include "ir/ScheduleVerify.h"
 #include "ir/SourceText.h"
@@ -29,6 +30,9 @@ private:
   void inits();
   void writes(const SchedProgram &p);
   void weights(const SchedProgram &p, const Instr &i, PlaceRef r);
+  void once(const SchedProgram &p, const Instr &i, PlaceRef r);
+  void gathered(const SchedProgram &p, std::map<int, const BucketInfo *> &holds) const;
+  void views(const SchedProgram &p, const std::map<int, const BucketInfo *> &holds);
   int find(std::string_view name, BufferKind kind) const {
     int b = s.findPersistent(name);
     return b >= 0 && s.persistent[b].kind == kind ? b : -1;
@@ -42,8 +46,9 @@ private:
 
   const Schedule &s;
   Findings &f;
-  std::map<int, const BucketInfo *> bucketOf; // by buffer
-  std::map<int, Update> updates;              // by buffer
+  std::map<int, const BucketInfo *> bucketOf;                         // by buffer
+  std::map<int, Update> updates;                                      // by buffer
+  std::map<int, std::vector<std::pair<Access, std::string>>> changes; // by state or scalar buffer
 };
 
 void Bindings::segments(const BucketInfo &b, const std::string &name) {
@@ -168,8 +173,10 @@ void Bindings::weights(const SchedProgram &p, const Instr &i, PlaceRef r) {
   Update &u = updates[at.bufferIndex];
   bool optimizer = i.kind == InstrKind::Launch && info(i.op).trait == Trait::Optimizer;
   if (!optimizer) { // the gather of updated slices
+    if (i.kind == InstrKind::AllGather && u.gathered)
+      return f.add("S8", p, i, "gathers the weights " + name + ", which are gathered already");
     PlaceInfo from = i.ins.empty() ? PlaceInfo{} : resolve(s, p, i.ins[0]);
-    if (i.kind != InstrKind::AllGather || u.label.empty() || u.gathered || r.isView ||
+    if (i.kind != InstrKind::AllGather || u.label.empty() || r.isView ||
         from.bufferIndex != at.bufferIndex || !from.rankStride)
       return f.add("S8", p, i,
                    "writes the weights " + name + ", but is neither an optimizer nor the " +
@@ -186,6 +193,55 @@ void Bindings::weights(const SchedProgram &p, const Instr &i, PlaceRef r) {
     f.add("S8", p, i, "updates only a part of " + name);
 }
 
+/// A write to an optimizer state or a scalar.
+void Bindings::once(const SchedProgram &p, const Instr &i, PlaceRef r) {
+  Access a = accessOf(s, p, r, true);
+  if (p.name == "micro.mid")
+    f.add("S8", p, i,
+          "changes " + nameText(*a.name) + ", but this program runs many times in a window");
+  auto &before = changes[a.buffer];
+  for (const auto &[other, label] : before)
+    if (overlap(a, other))
+      f.add("S8", p, i,
+            "changes " + nameText(*a.name) + ", which " + label +
+                " has changed already in this window");
+  before.emplace_back(a, p.name + "'s " + nameText(i.label));
+}
+
+/// Buffers that p's gathers fill with a whole bucket; null: with several.
+void Bindings::gathered(const SchedProgram &p, std::map<int, const BucketInfo *> &holds) const {
+  for (const Instr &i : p.instrs) {
+    if (i.kind != InstrKind::AllGather || i.ins[0].isView || i.outs[0].isView)
+      continue;
+    auto bucket = bucketOf.find(i.ins[0].index);
+    if (bucket == bucketOf.end())
+      continue;
+    auto [it, fresh] = holds.emplace(i.outs[0].index, bucket->second);
+    if (!fresh && it->second != bucket->second)
+      it->second = nullptr;
+  }
+}
+
+/// Views of whole buckets span exactly one parameter.
+void Bindings::views(const SchedProgram &p, const std::map<int, const BucketInfo *> &holds) {
+  for (const View &v : p.views) {
+    auto it = holds.find(v.buffer);
+    if (it == holds.end() || !it->second || it->second->segments.empty() || v.own)
+      continue;
+    const BucketInfo &b = *it->second;
+    bool one = std::any_of(b.segments.begin(), b.segments.end(), [&](const SegmentInfo &g) {
+      std::optional<int64_t> elems = checkedProduct(g.shape);
+      return v.type.dtype == b.dtype && v.offset == g.at * byteSize(b.dtype) &&
+             elems == v.type.elems();
+    });
+    if (!one)
+      f.add("S8", v.line,
+            p.name + ": " + nameText(v.name) + " looks at bytes " + num(v.offset) + "+" +
+                num(v.type.bytes()) + " of bucket " + nameText(b.name) +
+                ", which are no parameter's");
+  }
+}
+
 void Bindings::writes(const SchedProgram &p) {
   std::map<int, std::string> fed;
   for (const Instr &i : p.instrs)
@@ -194,6 +250,8 @@ void Bindings::writes(const SchedProgram &p) {
       bool input = at.buffer->kind == BufferKind::Input, feed = i.kind == InstrKind::Feed;
       if (at.buffer->kind == BufferKind::Param)
         weights(p, i, r);
+      if (at.buffer->kind == BufferKind::State || at.buffer->kind == BufferKind::Scalar)
+        once(p, i, r);
       if (at.buffer->kind == BufferKind::Const)
         f.add("S8", p, i, "writes the constant " + nameText(at.buffer->name));
       if (input != feed || (feed && r.isView))
@@ -217,6 +275,19 @@ void Bindings::run() {
   inits();
   for (const SchedProgram &p : s.programs)
     writes(p);
+  std::map<int, const BucketInfo *> kept; // between programs
+  for (const auto &[buffer, b] : bucketOf)
+    if (!b->sharded)
+      kept[buffer] = b;
+  for (const SchedProgram &p : s.programs)
+    gathered(p, kept);
+  auto fixed = static_cast<int>(s.persistent.size());
+  std::erase_if(kept, [&](const auto &entry) { return entry.first >= fixed; });
+  for (const SchedProgram &p : s.programs) {
+    std::map<int, const BucketInfo *> holds = kept;
+    gathered(p, holds);
+    views(p, holds);
+  }
   for (const auto &[buffer, b] : bucketOf) {
     const Buffer &at = s.persistent[buffer];
     const Update &u = updates[buffer];

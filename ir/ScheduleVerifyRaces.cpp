@@ -127,10 +127,8 @@ void Races::conflict(int j, const Access &a, const Touch &other, bool otherWrite
     return;
   const Instr &first = at(other.instr), &second = at(j);
   std::vector<std::string> notes;
-  if (first.origin >= 0 && first.origin != second.origin) {
-    const OriginInfo &o = s.origins[first.origin];
-    notes.push_back(nameText(first.label) + " comes from " + (o.node.empty() ? o.pass : o.node));
-  }
+  if (first.origin >= 0 && first.origin != second.origin)
+    notes.push_back(nameText(first.label) + " comes" + originText(s.origins[first.origin]));
   f.add("S2", p, second,
         std::string(a.write ? "writes " : "reads ") + nameText(*a.name) + ", " +
             rangeText(a.space, begin, end) + ", which " + nameText(first.label) + " (" +

@@ -3,8 +3,8 @@
 // The programs of one update window, in the order in which they run.
 // S9: the set of programs fits the number of micro-batches. Programs join at their boundaries: every stream
 // is drained but for what S12 lets run on, so rules about order need to look at one program at a time.
-// S6: every accumulator is stored exactly once, then added to in every later micro-batch, and read only
-// after it was stored.
+// S6: every byte of an accumulator is stored exactly once, then added to once in every later micro-batch, and
+// read only after it was stored.
 #include "ir/ScheduleNames.h"
 #include "ir/ScheduleVerify.h"
 
@@ -39,6 +39,17 @@ public:
     }
     parts.emplace(begin, end);
   }
+  void add(const ByteSet &other) {
+    for (auto [begin, end] : other.parts)
+      add(begin, end);
+  }
+  /// The first part that `other` does not hold, or {0, 0}.
+  std::pair<int64_t, int64_t> missingIn(const ByteSet &other) const {
+    for (auto [begin, end] : parts)
+      if (!other.contains(begin, end))
+        return {begin, end};
+    return {0, 0};
+  }
 
 private:
   std::map<int64_t, int64_t> parts; // begin -> end
@@ -46,8 +57,9 @@ private:
 
 struct Accumulator {
   ByteSet stored;
-  int program = -1;  // index in the window of the program that stored it; -1: none yet
-  std::string label; // of the instruction that did
+  std::string label;             // of the instruction that stored the first of it
+  ByteSet storedHere, addedHere; // by the current program
+  std::string adder;             // the current program's last `accumulate` into it
 };
 
 class Window {
@@ -57,16 +69,16 @@ public:
 
 private:
   bool programs();
-  void visit(int number, const SchedProgram &p);
-  void instr(int number, const SchedProgram &p, const Instr &i);
-  void store(int number, const SchedProgram &p, const Instr &i, const Access &a);
-  void completePack(int number, const SchedProgram &p, const Instr &i, const Access &a);
+  void visit(const SchedProgram &p);
+  void instr(const SchedProgram &p, const Instr &i);
+  void store(const SchedProgram &p, const Instr &i, const Access &a);
+  void add(const SchedProgram &p, const Instr &i, const Access &a);
+  void completePack(const SchedProgram &p, const Instr &i, const Access &a);
 
   const Schedule &s;
   Findings &f;
   std::vector<const SchedProgram *> window;
   std::map<int, Accumulator> accums; // by buffer
-  std::map<int, int> added;          // buffers that the current program adds to
   std::vector<Access> list;
 };
 
@@ -104,9 +116,10 @@ bool Window::programs() {
   return have == want;
 }
 
-void Window::store(int number, const SchedProgram &p, const Instr &i, const Access &a) {
+void Window::store(const SchedProgram &p, const Instr &i, const Access &a) {
   Accumulator &acc = accums[a.buffer];
-  if (acc.stored.intersects(a.begin, a.end))
+  bool again = acc.stored.intersects(a.begin, a.end);
+  if (again)
     f.add("S6", p, i,
           "stores " + nameText(*a.name) + ", which " + acc.label +
               " has stored before in this window; it must add");
@@ -114,16 +127,31 @@ void Window::store(int number, const SchedProgram &p, const Instr &i, const Acce
     f.add("S6", p, i,
           "stores " + nameText(*a.name) +
               ", but this program runs many times in a window; it must add");
+  if (!again)
+    acc.storedHere.add(a.begin, a.end);
   acc.stored.add(a.begin, a.end);
-  if (acc.program < 0) {
-    acc.program = number;
+  if (acc.label.empty())
     acc.label = p.name + "'s " + nameText(i.label);
+}
+
+/// Other operations than `accumulate` may change a sum in place, in as many steps as they like.
+void Window::add(const SchedProgram &p, const Instr &i, const Access &a) {
+  Accumulator &acc = accums[a.buffer];
+  if (i.kind == InstrKind::Launch && i.op == OpKind::Accumulate) {
+    bool twice = !acc.adder.empty() && acc.addedHere.intersects(a.begin, a.end);
+    if (twice || acc.storedHere.intersects(a.begin, a.end))
+      f.add("S6", p, i,
+            "adds to " + nameText(*a.name) + ", " + bytesText(a) + ", which " +
+                (twice ? acc.adder + " has added to" : acc.label + " has stored") +
+                " already; a micro-batch counts once");
+    acc.adder = nameText(i.label);
   }
+  acc.addedHere.add(a.begin, a.end);
 }
 
 /// A pack into an accumulator some of whose operands were computed in place: they were stored by then, so
 /// only the bytes between them are stored now.
-void Window::completePack(int number, const SchedProgram &p, const Instr &i, const Access &a) {
+void Window::completePack(const SchedProgram &p, const Instr &i, const Access &a) {
   std::vector<Access> reads;
   for (const Access &r : list)
     if (!r.write && overlap(r, a))
@@ -134,7 +162,7 @@ void Window::completePack(int number, const SchedProgram &p, const Instr &i, con
   auto storeUpTo = [&](int64_t end) {
     gap.end = end;
     if (gap.begin < gap.end)
-      store(number, p, i, gap);
+      store(p, i, gap);
   };
   for (const Access &r : reads) {
     storeUpTo(r.begin);
@@ -143,7 +171,7 @@ void Window::completePack(int number, const SchedProgram &p, const Instr &i, con
   storeUpTo(a.end);
 }
 
-void Window::instr(int number, const SchedProgram &p, const Instr &i) {
+void Window::instr(const SchedProgram &p, const Instr &i) {
   accesses(s, p, i, list);
   auto isAccum = [&](const Access &a) {
     return bufferAt(s, p, a.buffer).kind == BufferKind::Accum;
@@ -162,18 +190,21 @@ void Window::instr(int number, const SchedProgram &p, const Instr &i) {
     bool reads = std::any_of(list.begin(), list.end(),
                              [&](const Access &r) { return !r.write && overlap(r, a); });
     if (reads && i.kind == InstrKind::Launch && i.op == OpKind::Pack)
-      completePack(number, p, i, a);
+      completePack(p, i, a);
     else if (reads)
-      ++added[a.buffer];
+      add(p, i, a);
     else
-      store(number, p, i, a);
+      store(p, i, a);
   }
 }
 
-void Window::visit(int number, const SchedProgram &p) {
-  added.clear();
+void Window::visit(const SchedProgram &p) {
+  for (auto &[buffer, acc] : accums) {
+    acc.storedHere = acc.addedHere = {};
+    acc.adder.clear();
+  }
   for (const Instr &i : p.instrs)
-    instr(number, p, i);
+    instr(p, i);
   for (PlaceRef r : p.returns) {
     Access a = accessOf(s, p, r, false);
     const Buffer &b = bufferAt(s, p, a.buffer);
@@ -184,18 +215,24 @@ void Window::visit(int number, const SchedProgram &p) {
   }
   if (p.name == "update")
     return;
-  for (const auto &[buffer, acc] : accums)
-    if (acc.program >= 0 && acc.program < number && !added.count(buffer))
-      f.add("S6", bufferAt(s, p, buffer).line,
-            p.name + ": nothing is added to " + nameText(bufferAt(s, p, buffer).name) + ", which " +
-                acc.label + " has stored; this micro-batch would be lost");
+  for (const auto &[buffer, acc] : accums) {
+    const Buffer &b = bufferAt(s, p, buffer);
+    ByteSet has = acc.storedHere;
+    has.add(acc.addedHere);
+    auto [begin, end] = acc.stored.missingIn(has);
+    if (begin < end)
+      f.add("S6", b.line,
+            p.name + ": nothing is added to " + nameText(b.name) + ", which " + acc.label +
+                " has stored; this micro-batch would be lost from " +
+                bytesText({b.type.space, begin, end}));
+  }
 }
 
 void Window::run() {
   if (!programs())
     return;
-  for (size_t k = 0; k < window.size(); ++k)
-    visit(static_cast<int>(k), *window[k]);
+  for (const SchedProgram *p : window)
+    visit(*p);
 }
 
 } // namespace
