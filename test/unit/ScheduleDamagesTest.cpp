@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every kind of damage to planned schedules of all stages. What matters is decided by test/unit/ScheduleOracle.h; the
+// verifier finds all of that, and nothing else but what kStrict lists.
+#include "test/unit/ScheduleDamages.h"
+#include "ir/GraphText.h"
+#include "passes/Passes.h"
+#include "test/unit/ScheduleOracle.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+
+using namespace ds;
+
+namespace {
+
+const char *kMlp = R"(module @mlp {
+  param @w1 : f32[16,32] init normal(1,0.4)
+  param @b1 : f32[32] init normal(2,0.1)
+  param @w2 : f32[32,32] init normal(3,0.4)
+  param @w3 : f32[32,8] init normal(4,0.4)
+
+  func @micro(%x: f32[4,16]) {
+  forward:
+    %h1.mm = matmul %x, @w1 : f32[4,32]
+    %h1.pre = add %h1.mm, @b1 : f32[4,32]
+    %h1 = tanh %h1.pre : f32[4,32]
+    %h2.mm = matmul %h1, @w2 : f32[4,32]
+    %h2 = relu %h2.mm : f32[4,32]
+    %logits = matmul %h2, @w3 : f32[4,8]
+    return %logits
+  }
+}
+)";
+
+// A matrix used twice, and a frozen one.
+const char *kTied = R"(module @tied {
+  param @e : f32[16,16] init normal(1,0.4)
+  param @f : f32[16,16] init normal(2,0.4)
+  param @g : f32[16] init normal(3,0.1)
+
+  func @micro(%x: f32[4,16]) {
+  forward:
+    %a = matmul %x, @e : f32[4,16]
+    %b = matmul %a, @f : f32[4,16]
+    %c = mul %b, @g : f32[4,16]
+    %d = tanh %c : f32[4,16]
+    %logits = matmul %d, @e {trans_b} : f32[4,16]
+    return %logits
+  }
+}
+)";
+
+constexpr InstrKind kKinds[] = {InstrKind::Launch, InstrKind::AllGather, InstrKind::ReduceScatter,
+                                InstrKind::AllReduce, InstrKind::Feed};
+
+struct Base {
+  bool tied = false;
+  int stage = 0, gradAccum = 1, world = 2;
+  bool overlap = true, carry = false, adam = true;
+  std::string str() const {
+    return std::string(tied ? "tied" : "mlp") + " stage " + std::to_string(stage) + " accum " +
+           std::to_string(gradAccum) + " world " + std::to_string(world) +
+           (overlap ? "" : " no overlap") + (carry ? " carry" : "") + (adam ? " adamw" : " sgd");
+  }
+};
+
+Schedule planned(const Base &b) {
+  PlanConfig c;
+  c.stage = b.stage;
+  c.world = b.world;
+  c.microBatch = 4;
+  c.gradAccum = b.gradAccum;
+  c.trainBatch = c.world * c.microBatch * c.gradAccum;
+  c.optimizer.type = b.adam ? "adamw" : "sgd";
+  c.loss.kind = LossConfig::Kind::CrossEntropy;
+  c.loss.logits = "logits";
+  c.persistenceThreshold = b.adam ? 0 : 64;
+  c.reduceBucketSize = c.allgatherBucketSize = 1024; // several buckets
+  c.overlap = b.overlap;
+  c.carry = b.carry ? "on" : "off";
+  if (b.tied)
+    c.freeze = "f";
+  auto m = parseModule(b.tied ? kTied : kMlp, "base.dsir");
+  EXPECT_TRUE(m.ok()) << m.status().str();
+  auto s = planSchedule(**m, c);
+  EXPECT_TRUE(s.ok()) << s.status().str();
+  return std::move(*s);
+}
+
+/// Where the verifier is stricter than harm on purpose (docs/schedule.md, "Stricter than harm").
+struct Strict {
+  std::string_view rule, text;
+  bool ifForeign = false; // only where a run reads through one temporary what another has left
+};
+constexpr Strict kStrict[] = {
+    // Says nothing new, so it was meant to say something else.
+    {"[S4]", "waits twice for the same"},
+    {"[S4]", "on its own stream, which is in order anyway"},
+    // The list is not an order in which it could run.
+    {"[S4]", "which comes later in the program"},
+    // What changes once in a window or program is told twice, and by luck gets the same bits.
+    {"[S8]", "has fed already"},
+    {"[S8]", "has changed already in this window"},
+    {"[S8]", "which are gathered already"},
+    {"[S12]", "has gathered it already"},
+    // The right bytes are there by luck, left by something else.
+    {"[S3]", "has overwritten as", true},
+    {"[S3]", "which nothing has written yet", true},
+};
+
+bool isStrict(const ErrorEntry &e, bool foreign) {
+  return std::any_of(std::begin(kStrict), std::end(kStrict), [&](const Strict &k) {
+    return e.text.find(k.rule) != std::string::npos && e.text.find(k.text) != std::string::npos &&
+           (foreign || !k.ifForeign);
+  });
+}
+
+struct Count {
+  int tried = 0, table = 0, race = 0, seen = 0, run = 0, harmless = 0, strict = 0, otherTold = 0,
+      other = 0;
+  int mattered() const { return table + race + run; }
+  void operator+=(const Count &c) {
+    tried += c.tried, table += c.table, race += c.race, seen += c.seen, run += c.run;
+    harmless += c.harmless, strict += c.strict, otherTold += c.otherTold, other += c.other;
+  }
+};
+
+class Campaign {
+public:
+  /// Damages one schedule everywhere, or at every stride-th place.
+  void base(const Base &b, unsigned seed, int stride);
+  void print() const;
+  Count total() const;
+  Count on(InstrKind k) const;
+  int misses = 0, falseAlarms = 0;
+
+private:
+  void one(const Damaged &d, const Outcome &good, unsigned seed);
+  static int strideOf(Damage d, int stride);
+  static constexpr int kShown = 12;
+  std::map<std::pair<int, int>, Count> counts; // by damage and instruction kind
+};
+
+void Campaign::one(const Damaged &d, const Outcome &good, unsigned seed) {
+  bool mayComputeOther = ds::mayComputeOther(d.damage);
+  Verdict truth = judge(d.schedule, good, mayComputeOther, seed, 3);
+  Status st = verifySchedule(d.schedule);
+  Count &c = counts[{static_cast<int>(d.damage), static_cast<int>(d.on)}];
+  ++c.tried;
+  switch (truth.kind) {
+  case Verdict::Matters:
+    c.table += truth.proof == Verdict::Table;
+    c.race += truth.proof == Verdict::Race;
+    c.run += truth.proof == Verdict::Run;
+    c.seen += truth.seen;
+    if (st.ok() && ++misses <= kShown)
+      ADD_FAILURE() << "missed: " << truth.why;
+    break;
+  case Verdict::OtherProgram:
+    ++(st.ok() ? c.other : c.otherTold);
+    break;
+  case Verdict::Harmless:
+    ++c.harmless;
+    c.strict += !st.ok();
+    for (const ErrorEntry &e : st.entries())
+      if (!isStrict(e, truth.foreign) && ++falseAlarms <= kShown)
+        ADD_FAILURE() << "harmless, but told: " << e.text;
+  }
+}
+
+void Campaign::base(const Base &b, unsigned seed, int stride) {
+  SCOPED_TRACE(b.str());
+  Schedule good = planned(b);
+  std::vector<Outcome> runs = runWindows(good, seed, 6);
+  const Outcome &outcome = runs[0];
+  for (const Outcome &o : runs)
+    EXPECT_EQ(o, outcome);
+  EXPECT_FALSE(outcome.stuck || outcome.garbage || outcome.ranksDiffer || outcome.foreign);
+  EXPECT_EQ(findRace(good) + brokenTable(good), "");
+  for (int k = 0; k < kDamages; ++k) {
+    auto d = static_cast<Damage>(k);
+    forEachDamage(good, d, seed, strideOf(d, stride), [&](const Damaged &bad) {
+      SCOPED_TRACE(bad.what);
+      one(bad, outcome, seed);
+    });
+  }
+}
+
+/// Closer together where there are few places.
+int Campaign::strideOf(Damage d, int stride) {
+  switch (d) {
+  case Damage::DropCarriedWait:
+  case Damage::DropCarry:
+    return 1;
+  case Damage::DropWait:
+  case Damage::RedirectWait:
+  case Damage::ChangeFirst:
+  case Damage::SwapCollectives:
+    return (stride + 3) / 4;
+  default:
+    return stride;
+  }
+}
+
+Count Campaign::total() const {
+  Count all;
+  for (const auto &[key, c] : counts)
+    all += c;
+  return all;
+}
+
+Count Campaign::on(InstrKind k) const {
+  Count all;
+  for (const auto &[key, c] : counts)
+    if (key.second == static_cast<int>(k))
+      all += c;
+  return all;
+}
+
+void Campaign::print() const {
+  std::map<std::string, Count> rows;
+  for (const auto &[key, c] : counts)
+    rows[std::string(text(static_cast<Damage>(key.first)))] += c;
+  auto row = [](const std::string &name, const Count &c) {
+    std::printf("%-20s %6d %9d = %6d + %6d (%6d) + %6d %9d %7d %11d %6d\n", name.c_str(), c.tried,
+                c.mattered(), c.table, c.race, c.seen, c.run, c.harmless, c.strict, c.otherTold,
+                c.other);
+  };
+  std::printf("%-20s %6s %9s = %6s + %6s (%6s) + %6s %9s %7s %11s %6s\n", "", "tried", "mattered",
+              "table", "race", "seen", "run", "harmless", "strict", "other, told", "other");
+  for (const auto &[name, c] : rows)
+    row(name, c);
+  for (InstrKind k : kKinds)
+    row(k == InstrKind::Launch ? "on launch" : "on " + std::string(text(k)), on(k));
+  row("all", total());
+}
+
+std::vector<Base> bases() {
+  std::vector<Base> all;
+  for (bool tied : {false, true})
+    for (int stage = 0; stage < 4; ++stage)
+      for (int accum = 1; accum <= 3; ++accum)
+        for (int world : {2, 3})
+          for (bool overlap : {true, false})
+            for (bool carry : {false, true})
+              for (bool adam : {true, false})
+                all.push_back({tied, stage, accum, world, overlap, carry, adam});
+  return all;
+}
+
+void expectRight(const Campaign &c, int atLeast) {
+  c.print();
+  EXPECT_EQ(c.misses, 0);
+  EXPECT_EQ(c.falseAlarms, 0);
+  Count all = c.total();
+  EXPECT_GE(all.mattered(), atLeast);
+  EXPECT_GE(all.race + all.run, atLeast / 4); // no table says it
+  EXPECT_GE(all.harmless, atLeast / 10);
+  EXPECT_GE(all.seen, all.race / 10); // random order shows what brute force knows
+  for (InstrKind k : kKinds)
+    EXPECT_GE(c.on(k).mattered(), atLeast / 50) << text(k);
+}
+
+TEST(ScheduleDamagesSlow, EveryDamageThatMattersIsFound) {
+  Campaign campaign;
+  unsigned seed = 1;
+  for (const Base &b : bases())
+    campaign.base(b, seed++, 14);
+  expectRight(campaign, 30000);
+}
+
+TEST(ScheduleDamages, SampleIsJudgedRight) {
+  Campaign campaign;
+  unsigned seed = 1000;
+  for (const Base &b : bases())
+    if (++seed % 7 == 0)
+      campaign.base(b, seed, 40);
+  expectRight(campaign, 1000);
+}
+
+} // namespace

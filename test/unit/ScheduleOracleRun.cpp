@@ -1,0 +1,558 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The machine of ScheduleOracle.h. An instruction takes two steps, one that reads and one that writes, and any
+// other stream of any rank may step in between; a collective reads when all ranks have come to it. Streams walk
+// through programs as the runtime's threads do: a program ends when every stream is through with it, but for the
+// collectives that may run on.
+#include "test/unit/ScheduleOracle.h"
+
+#include <algorithm>
+#include <random>
+
+namespace ds {
+
+namespace {
+
+uint64_t mix(uint64_t h, uint64_t v) {
+  h ^= v + 0x9e3779b97f4a7c15u + (h << 6) + (h >> 2);
+  h ^= h >> 30;
+  h *= 0xbf58476d1ce4e5b9u;
+  h ^= h >> 27;
+  h *= 0x94d049bb133111ebu;
+  return h ^ (h >> 31);
+}
+
+uint64_t hashText(std::string_view text) {
+  uint64_t h = 0xcbf29ce484222325u;
+  for (char c : text)
+    h = mix(h, static_cast<unsigned char>(c));
+  return h | 1; // never 0
+}
+
+/// What the bytes of a cell hold: bytes off, off + 1, ... of one write. w = 0: nothing.
+struct Value {
+  uint64_t w = 0;
+  int64_t off = 0;
+  uint64_t owner = 0; // the temporary or input it was written through
+};
+
+struct Cells {
+  int begin = 0, end = 0;
+  int64_t at = 0;     // byte of the place's start
+  uint64_t owner = 0; // hash of the temporary's or input's name; 0: another buffer
+};
+
+struct Step {
+  const Instr *instr = nullptr;
+  uint64_t key = 0;                          // of what it does, without what it reads
+  std::vector<std::vector<Cells>> ins, outs; // by operand, by rank
+  Cells work;
+  int64_t slice = 0;                 // collectives: bytes of a slice, as operand
+  std::vector<int64_t> packAt;       // pack: bytes from the destination's start, by operand
+  uint64_t packInto = 0;             // and the destination's name
+  std::array<int, kStreams> waits{}; // how far every stream must be in this program
+  int carried = -1;                  // and which of the instructions that run on must have ended
+};
+
+struct Program {
+  const SchedProgram *p = nullptr;
+  std::array<std::vector<Step>, kStreams> streams;
+  std::vector<std::vector<Cells>> returns;
+  int runsOn = 0;
+};
+
+class Machine {
+public:
+  explicit Machine(const Schedule &s) : s(s), world(s.world()) {
+    cutCells();
+    build();
+  }
+  Outcome run(unsigned seed);
+
+private:
+  struct Thread {
+    size_t position = 0; // in the sequence of programs
+    size_t next = 0;     // in its list there
+    bool busy = false;   // the first step is done
+    bool arrived = false;
+    std::vector<std::pair<int, Value>> writes; // of the second step
+  };
+  struct Rank {
+    std::array<Thread, kStreams> threads;
+    std::vector<Value> memory; // by cell
+  };
+
+  void cutCells();
+  void build();
+  Cells cells(const ByteRange &r, int64_t rank) const;
+  int cellAt(int64_t byte) const {
+    return static_cast<int>(std::lower_bound(bounds.begin(), bounds.end(), byte) - bounds.begin());
+  }
+  const Program &program(size_t position) const { return programs[sequence[position]]; }
+  bool reached(const Rank &r, int stream, size_t position, int count) const;
+  bool ready(const Rank &r, const Thread &t, const Step &step) const;
+  bool go(int64_t rank, int stream);
+  bool leave(int64_t rank, int stream);
+  void begin(Rank &r) const;
+  void read(int64_t rank, const Step &step, size_t position);
+  void readTogether(const Step &step);
+  void pack(int64_t rank, const Step &step);
+  void copy(int64_t fromRank, int64_t from, Thread &t, const Cells &out, int64_t to,
+            int64_t bytes) const;
+  void look(int64_t rank, const Cells &c);
+  bool arrivedAll() const;
+  uint64_t content(int64_t rank, const Cells &c);
+  uint64_t content(int64_t rank, int begin, int end, int64_t at);
+  void writeAll(Thread &t, const Cells &out, uint64_t w, int64_t shift) const;
+  void clobber(Rank &r, const Cells &c) const {
+    for (int k = c.begin; k < c.end; ++k)
+      r.memory[static_cast<size_t>(k)] = {};
+  }
+  void finish();
+
+  const Schedule &s;
+  std::minstd_rand random;
+  int64_t world;
+  std::vector<int64_t> bounds; // cell k is [bounds[k], bounds[k + 1])
+  std::vector<Program> programs;
+  std::vector<size_t> sequence;
+  size_t windowLength = 0, startLength = 0;
+  std::vector<Rank> ranks;
+  Outcome outcome;
+};
+
+/// The buffer that a place lies in.
+const Buffer &whole(const Schedule &s, const SchedProgram &p, PlaceRef r) {
+  auto index =
+      static_cast<size_t>(r.isView ? p.views[static_cast<size_t>(r.index)].buffer : r.index);
+  return index < s.persistent.size() ? s.persistent[index] : p.own[index - s.persistent.size()];
+}
+
+/// Cuts memory where any place begins or ends, and where a pack, gather or scatter puts such a point.
+void Machine::cutCells() {
+  bounds = {0, s.arenas[0].persistentBytes, s.arenas[0].bytes};
+  std::vector<std::array<int64_t, 3>> copies; // from, to, bytes
+  auto add = [&](const ByteRange &r) {
+    for (int64_t rank = 0; rank < (r.step ? world : 1); ++rank)
+      bounds.insert(bounds.end(), {r.on(rank).begin, r.on(rank).end});
+  };
+  for (const Buffer &b : s.persistent)
+    add({b.offset, b.offset + b.type.bytes()});
+  for (const SchedProgram &p : s.programs) {
+    for (const Instr &i : p.instrs) {
+      Touched t = touchedBy(s, p, i);
+      for (const auto *list : {&t.reads, &t.writes})
+        for (const ByteRange &r : *list)
+          add(r);
+      add(t.work);
+      if (i.kind == InstrKind::Launch && i.op == OpKind::Pack) {
+        std::vector<int64_t> at = i.attrs.list("at");
+        for (size_t k = 0; k < at.size(); ++k)
+          copies.push_back({t.reads[k].begin,
+                            t.writes[0].begin + at[k] * byteSize(whole(s, p, i.outs[0]).type.dtype),
+                            t.reads[k].end - t.reads[k].begin});
+      }
+      if (i.kind == InstrKind::AllGather || i.kind == InstrKind::ReduceScatter) {
+        bool gather = i.kind == InstrKind::AllGather;
+        const ByteRange &in = t.reads[0], &out = t.writes[0];
+        int64_t slice = gather ? in.end - in.begin : (in.end - in.begin) / world;
+        for (int64_t r = 0; r < world; ++r) {
+          int64_t whole = gather ? out.begin : in.begin,
+                  part = gather ? in.on(r).begin : out.on(r).begin;
+          if (!gather)
+            bounds.push_back(std::min(whole + r * slice, s.arenas[0].bytes));
+          else
+            copies.push_back({part, whole + r * slice, slice});
+        }
+      }
+    }
+    for (PlaceRef r : p.returns)
+      add(rangeOf(s, p, r));
+  }
+  for (int round = 0; round < 3; ++round) {
+    std::sort(bounds.begin(), bounds.end());
+    bounds.erase(std::unique(bounds.begin(), bounds.end()), bounds.end());
+    std::vector<int64_t> more;
+    for (auto [from, to, bytes] : copies)
+      for (auto [a, b] : {std::pair(from, to), std::pair(to, from)})
+        for (auto it = std::lower_bound(bounds.begin(), bounds.end(), a);
+             it != bounds.end() && *it <= a + bytes; ++it)
+          if (b + *it - a <= s.arenas[0].bytes)
+            more.push_back(b + *it - a);
+    bounds.insert(bounds.end(), more.begin(), more.end());
+  }
+  std::sort(bounds.begin(), bounds.end());
+  bounds.erase(std::unique(bounds.begin(), bounds.end()), bounds.end());
+}
+
+Cells Machine::cells(const ByteRange &r, int64_t rank) const {
+  ByteRange at = r.on(rank);
+  return {cellAt(at.begin), cellAt(at.end), at.begin, 0};
+}
+
+void Machine::build() {
+  for (const SchedProgram &p : s.programs) {
+    Program &out = programs.emplace_back();
+    out.p = &p;
+    out.runsOn = runsOn(p);
+    std::vector<std::pair<int, int>> ordinal; // stream, 1, 2, ...
+    std::array<int, kStreams> count{};
+    for (const Instr &i : p.instrs)
+      ordinal.emplace_back(static_cast<int>(i.stream), ++count[static_cast<size_t>(i.stream)]);
+    for (const Instr &i : p.instrs) {
+      Step step;
+      step.instr = &i;
+      std::string text(i.kind == InstrKind::Launch ? info(i.op).text : ds::text(i.kind));
+      for (const auto &[name, value] : i.attrs)
+        text += " " + name + "=" + attrText(value);
+      step.key = hashText(text);
+      Touched t = touchedBy(s, p, i);
+      auto all = [&](PlaceRef r) {
+        std::vector<Cells> list;
+        const Buffer &b = whole(s, p, r);
+        bool owned = b.kind == BufferKind::Temp || b.kind == BufferKind::Input;
+        for (int64_t rank = 0; rank < world; ++rank) {
+          list.push_back(cells(rangeOf(s, p, r), rank));
+          list.back().owner = owned ? hashText(b.name) : 0;
+        }
+        return list;
+      };
+      for (PlaceRef r : i.ins)
+        step.ins.push_back(all(r));
+      for (PlaceRef r : i.outs)
+        step.outs.push_back(all(r));
+      step.work = cells(t.work, 0);
+      if (i.kind == InstrKind::AllGather)
+        step.slice = t.reads[0].end - t.reads[0].begin;
+      if (i.kind == InstrKind::ReduceScatter)
+        step.slice = (t.reads[0].end - t.reads[0].begin) / world;
+      if (i.kind == InstrKind::Launch && i.op == OpKind::Pack) {
+        const Buffer &b = whole(s, p, i.outs[0]);
+        step.packInto = hashText(b.name);
+        for (int64_t at : i.attrs.list("at"))
+          step.packAt.push_back(at * byteSize(b.type.dtype));
+      }
+      for (int w : i.waits) {
+        auto [stream, n] = ordinal[static_cast<size_t>(w)];
+        int &far = step.waits[static_cast<size_t>(stream)];
+        far = std::max(far, n);
+      }
+      for (int w : i.carriedWaits)
+        step.carried = std::max(step.carried, w);
+      out.streams[static_cast<size_t>(i.stream)].push_back(std::move(step));
+    }
+    for (PlaceRef r : p.returns) {
+      out.returns.emplace_back();
+      for (int64_t rank = 0; rank < world; ++rank)
+        out.returns.back().push_back(cells(rangeOf(s, p, r), rank));
+    }
+  }
+  auto find = [&](std::string_view name) {
+    for (size_t k = 0; k < programs.size(); ++k)
+      if (programs[k].p->name == name)
+        sequence.push_back(k);
+  };
+  find("start");
+  startLength = sequence.size();
+  for (int window = 0; window < 2; ++window) {
+    if (s.step.gradAccum == 1)
+      find("micro.only");
+    for (int64_t m = 0; s.step.gradAccum > 1 && m < s.step.gradAccum; ++m)
+      find(m == 0 ? "micro.first" : m + 1 == s.step.gradAccum ? "micro.last" : "micro.mid");
+    find("update");
+  }
+  windowLength = (sequence.size() - startLength) / 2;
+}
+
+/// Whether a stream has ended `count` instructions of the program at `position` of the sequence.
+bool Machine::reached(const Rank &r, int stream, size_t position, int count) const {
+  const Thread &t = r.threads[static_cast<size_t>(stream)];
+  return t.position > position || (t.position == position && static_cast<int>(t.next) >= count);
+}
+
+bool Machine::ready(const Rank &r, const Thread &t, const Step &step) const {
+  for (int other = 0; other < kStreams; ++other)
+    if (int count = step.waits[static_cast<size_t>(other)];
+        count > 0 && !reached(r, other, t.position, count))
+      return false;
+  if (step.carried < 0 || t.position <= startLength)
+    return true; // nothing has run before that could run on
+  const Program &before = program(t.position - 1);
+  constexpr int kComm = static_cast<int>(Stream::Comm);
+  int size = static_cast<int>(before.streams[kComm].size());
+  return reached(r, kComm, t.position - 1, std::min(size, size - before.runsOn + step.carried + 1));
+}
+
+uint64_t Machine::content(int64_t rank, int begin, int end, int64_t at) {
+  const std::vector<Value> &m = ranks[static_cast<size_t>(rank)].memory;
+  uint64_t h = 7;
+  Value last;
+  int64_t lastBytes = -1;
+  for (int k = begin; k < end; ++k) {
+    auto c = static_cast<size_t>(k);
+    const Value &v = m[c];
+    outcome.garbage |= v.w == 0;
+    if (lastBytes < 0 || v.w != last.w || v.off != last.off + lastBytes)
+      h = mix(mix(mix(h, static_cast<uint64_t>(bounds[c] - at)), v.w),
+              static_cast<uint64_t>(v.off));
+    last = v;
+    lastBytes = bounds[c + 1] - bounds[c];
+  }
+  return end > begin ? mix(h, static_cast<uint64_t>(bounds[static_cast<size_t>(end)] - at)) : h;
+}
+
+/// Whether the place holds what was written through its own buffer.
+void Machine::look(int64_t rank, const Cells &c) {
+  const std::vector<Value> &m = ranks[static_cast<size_t>(rank)].memory;
+  for (int k = c.begin; k < c.end && c.owner; ++k)
+    outcome.foreign |= m[static_cast<size_t>(k)].owner != c.owner;
+}
+
+uint64_t Machine::content(int64_t rank, const Cells &c) {
+  look(rank, c);
+  return content(rank, c.begin, c.end, c.at);
+}
+
+void Machine::writeAll(Thread &t, const Cells &out, uint64_t w, int64_t shift) const {
+  for (int k = out.begin; k < out.end; ++k)
+    t.writes.emplace_back(k,
+                          Value{w | 1, shift + bounds[static_cast<size_t>(k)] - out.at, out.owner});
+}
+
+/// The first step of a launch or a feed.
+void Machine::read(int64_t rank, const Step &step, size_t position) {
+  auto r = static_cast<size_t>(rank);
+  Thread &t = ranks[r].threads[static_cast<size_t>(step.instr->stream)];
+  uint64_t h = step.key;
+  if (step.instr->kind == InstrKind::Feed) { // the ring's slot is the micro-batch's
+    auto micro = static_cast<int64_t>((position - startLength) % windowLength);
+    h = mix(mix(h, static_cast<uint64_t>(rank)),
+            static_cast<uint64_t>((position - startLength) / windowLength));
+    h = mix(h, static_cast<uint64_t>(std::min(micro, s.step.gradAccum - 1)));
+    h = mix(h, static_cast<uint64_t>(step.outs[0][0].at));
+  }
+  for (const auto &in : step.ins)
+    h = mix(h, content(rank, in[r]));
+  clobber(ranks[r], step.work);
+  if (step.instr->kind == InstrKind::Launch && step.instr->op == OpKind::Pack)
+    return pack(rank, step);
+  for (size_t o = 0; o < step.outs.size(); ++o)
+    writeAll(t, step.outs[o][r], mix(h, o), 0);
+}
+
+/// Bytes from `from` on of one rank's memory go to another's, and keep their identity.
+void Machine::copy(int64_t fromRank, int64_t from, Thread &t, const Cells &out, int64_t to,
+                   int64_t bytes) const {
+  const std::vector<Value> &m = ranks[static_cast<size_t>(fromRank)].memory;
+  for (int k = cellAt(to), end = cellAt(to + bytes); k < end; ++k) {
+    int64_t byte = from + bounds[static_cast<size_t>(k)] - to;
+    auto c =
+        static_cast<size_t>(std::upper_bound(bounds.begin(), bounds.end(), byte) - bounds.begin()) -
+        1;
+    t.writes.emplace_back(k, Value{m[c].w, m[c].off + byte - bounds[c], out.owner});
+  }
+}
+
+/// Zeros, and the operands in them.
+void Machine::pack(int64_t rank, const Step &step) {
+  auto r = static_cast<size_t>(rank);
+  Thread &t = ranks[r].threads[static_cast<size_t>(Stream::Compute)];
+  const Cells &out = step.outs[0][r];
+  writeAll(t, out, mix(step.key, step.packInto),
+           0); // that another buffer has zeros there too is luck
+  for (size_t k = 0; k < step.ins.size(); ++k)
+    look(rank, step.ins[k][r]);
+  for (size_t k = 0; k < step.ins.size(); ++k)
+    if (const Cells &in = step.ins[k][r]; in.end > in.begin)
+      copy(rank, in.at, t, out, out.at + step.packAt[k],
+           bounds[static_cast<size_t>(in.end)] - in.at);
+}
+
+/// The first step of a collective, on all ranks.
+void Machine::readTogether(const Step &step) {
+  uint64_t sum = step.key;
+  if (step.instr->kind == InstrKind::AllReduce)
+    for (int64_t r = 0; r < world; ++r)
+      sum = mix(sum, content(r, step.ins[0][static_cast<size_t>(r)]));
+  for (int64_t r = 0; r < world; ++r) {
+    Thread &t = ranks[static_cast<size_t>(r)].threads[static_cast<size_t>(Stream::Comm)];
+    const Cells &out = step.outs[0][static_cast<size_t>(r)];
+    if (step.instr->kind == InstrKind::AllReduce)
+      writeAll(t, out, sum, 0);
+    if (step.instr->kind == InstrKind::ReduceScatter) { // a slice of a sum is the sum of slices
+      uint64_t h = step.key;
+      for (int64_t q = 0; q < world; ++q) {
+        const Cells &in = step.ins[0][static_cast<size_t>(q)];
+        look(q, in);
+        int64_t at = in.at + r * step.slice;
+        h = mix(h, content(q, cellAt(at), cellAt(at + step.slice), at));
+      }
+      writeAll(t, out, h, 0);
+    }
+    if (step.instr->kind != InstrKind::AllGather)
+      continue;
+    for (int64_t q = 0; q < world; ++q) { // copies: contents keep their identity
+      const Cells &in = step.ins[0][static_cast<size_t>(q)];
+      content(q, in); // counts unwritten bytes
+      int64_t to = out.at + q * step.slice, end = bounds[static_cast<size_t>(out.end)];
+      copy(q, in.at, t, out, to, std::min(step.slice, end - to));
+    }
+  }
+  for (Rank &r : ranks) {
+    Thread &t = r.threads[static_cast<size_t>(Stream::Comm)];
+    t.busy = true;
+    clobber(r, step.work);
+  }
+}
+
+bool Machine::arrivedAll() const {
+  return std::all_of(ranks.begin(), ranks.end(), [](const Rank &r) {
+    const Thread &t = r.threads[static_cast<size_t>(Stream::Comm)];
+    return t.arrived && !t.busy;
+  });
+}
+
+/// A program begins: temporaries and inputs hold nothing. Sums hold nothing in the first window, which is enough.
+void Machine::begin(Rank &r) const {
+  clobber(r, {cellAt(s.arenas[0].persistentBytes), cellAt(s.arenas[0].bytes), 0});
+  for (const Buffer &b : s.persistent)
+    if (b.kind == BufferKind::Input)
+      clobber(r, {cellAt(b.offset), cellAt(b.offset + b.type.bytes()), 0});
+}
+
+/// Goes on to the next program if this one has ended.
+bool Machine::leave(int64_t rank, int stream) {
+  constexpr int kCompute = static_cast<int>(Stream::Compute);
+  Rank &r = ranks[static_cast<size_t>(rank)];
+  Thread &t = r.threads[static_cast<size_t>(stream)];
+  const Program &p = program(t.position);
+  if (stream != kCompute && r.threads[kCompute].position == t.position)
+    return false; // compute reads what is returned first
+  if (stream == kCompute) {
+    for (int other = 0; other < kStreams; ++other) {
+      auto count = static_cast<int>(p.streams[static_cast<size_t>(other)].size());
+      if (!reached(r, other, t.position,
+                   other == static_cast<int>(Stream::Comm) ? count - p.runsOn : count))
+        return false;
+    }
+    for (size_t k = 0; k < p.returns.size(); ++k)
+      outcome.results[(t.position * 16 + std::min<size_t>(k, 15)) * static_cast<size_t>(world) +
+                      static_cast<size_t>(rank)] =
+          content(rank, p.returns[k][static_cast<size_t>(rank)]);
+    if (t.position + 1 < sequence.size())
+      begin(r);
+  }
+  ++t.position;
+  t.next = 0;
+  return true;
+}
+
+/// One step of a stream, if it can take one.
+bool Machine::go(int64_t rank, int stream) {
+  Rank &r = ranks[static_cast<size_t>(rank)];
+  Thread &t = r.threads[static_cast<size_t>(stream)];
+  if (t.position == sequence.size())
+    return false;
+  const std::vector<Step> &list = program(t.position).streams[static_cast<size_t>(stream)];
+  if (t.next == list.size())
+    return leave(rank, stream);
+  const Step &step = list[t.next];
+  bool together = isCollective(step.instr->kind);
+  if (t.busy) {
+    for (const auto &[cell, value] : t.writes)
+      r.memory[static_cast<size_t>(cell)] = value;
+    clobber(r, step.work);
+    t.writes.clear();
+    t.busy = t.arrived = false;
+    ++t.next;
+    return true;
+  }
+  if (t.arrived) {
+    if (!arrivedAll())
+      return false;
+    readTogether(step);
+    return true;
+  }
+  if (!ready(r, t, step))
+    return false;
+  if (together)
+    t.arrived = true;
+  else {
+    read(rank, step, t.position);
+    t.busy = true;
+  }
+  return true;
+}
+
+/// What is left when everything has ended.
+void Machine::finish() {
+  for (const Buffer &b : s.persistent) {
+    if (b.kind == BufferKind::Accum || b.kind == BufferKind::Input)
+      continue;
+    Cells c = cells({b.offset, b.offset + b.type.bytes()}, 0);
+    uint64_t first = 0;
+    for (int64_t r = 0; r < world; ++r) {
+      uint64_t h = content(r, c);
+      first = r == 0 ? h : first;
+      outcome.ranksDiffer |= b.type.isRepl() && h != first;
+      outcome.results.push_back(h);
+    }
+  }
+}
+
+Outcome Machine::run(unsigned seed) {
+  random.seed(seed * 2654435761u + 12345);
+  outcome = {};
+  ranks.assign(static_cast<size_t>(world), {});
+  for (int64_t r = 0; r < world; ++r) {
+    Rank &rank = ranks[static_cast<size_t>(r)];
+    rank.memory.resize(bounds.size() - 1);
+    for (const Buffer &b : s.persistent) {
+      if (b.kind == BufferKind::Accum || b.kind == BufferKind::Input || b.kind == BufferKind::Carry)
+        continue;
+      Cells c = cells({b.offset, b.offset + b.type.bytes()}, 0);
+      for (int k = c.begin; k < c.end; ++k)
+        rank.memory[static_cast<size_t>(k)] = {hashText(b.name),
+                                               bounds[static_cast<size_t>(k)] - c.at +
+                                                   (b.type.isShard() ? r * b.type.bytes() : 0)};
+    }
+    begin(rank);
+  }
+  outcome.results.assign(sequence.size() * 16 * static_cast<size_t>(world), 0);
+  // Some streams hang back until nothing else can go on, others for a while only.
+  int streams = static_cast<int>(world) * kStreams;
+  std::vector<int> hangsBack(static_cast<size_t>(streams));
+  for (int &h : hangsBack)
+    h = random() % 3 == 0;
+  bool going = true;
+  while (going) {
+    going = false;
+    auto from = static_cast<int>(random() % static_cast<unsigned>(streams));
+    if (random() % 64 == 0)
+      hangsBack[static_cast<size_t>(from)] ^= 1;
+    for (int pass = 0; pass < 2 && !going; ++pass)
+      for (int k = 0; k < streams && !going; ++k) {
+        int at = (from + k) % streams;
+        if (hangsBack[static_cast<size_t>(at)] == pass)
+          going = go(at / kStreams, at % kStreams);
+      }
+  }
+  for (const Rank &r : ranks)
+    for (const Thread &t : r.threads)
+      outcome.stuck |= t.position != sequence.size();
+  if (!outcome.stuck)
+    finish();
+  return std::move(outcome);
+}
+
+} // namespace
+
+std::vector<Outcome> runWindows(const Schedule &s, unsigned seed, int runs) {
+  Machine m(s);
+  std::vector<Outcome> outcomes;
+  for (int k = 0; k < runs; ++k)
+    outcomes.push_back(m.run(seed * 64 + static_cast<unsigned>(k)));
+  return outcomes;
+}
+
+} // namespace ds
