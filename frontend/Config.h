@@ -62,6 +62,7 @@ struct PlanConfig {
   bool overlap = true;                       // overlap_comm
   std::string reduce;                        // "" (the stage's habit) | "boundary" | "every"
   std::string carry;                         // "" (where it costs no memory) | "on" | "off"
+  bool eval = false;                         // a program that only computes the loss
   std::string trainable, freeze;             // regexes
   std::string dtype; // "" (the model's) | "f32" | "f64": compute type of the step
   std::vector<std::string> assumptions; // one line each, shown at the top of the summary

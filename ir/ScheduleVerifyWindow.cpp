@@ -69,6 +69,7 @@ public:
 
 private:
   bool programs();
+  void evaluation(const SchedProgram &p);
   void visit(const SchedProgram &p);
   void instr(const SchedProgram &p, const Instr &i);
   void store(const SchedProgram &p, const Instr &i, const Access &a);
@@ -94,8 +95,9 @@ bool Window::programs() {
     want = {"micro.first", "micro.mid", "micro.last", "update"};
   std::vector<std::string> have;
   for (const SchedProgram &p : s.programs)
-    if (p.name == "start" && &p == s.programs.data())
-      continue; // runs once, before the first window
+    if ((p.name == "start" && &p == s.programs.data()) ||
+        (p.name == "eval" && &p == &s.programs.back()))
+      continue; // once before the first window; between two updates, when all streams are idle
     else
       have.push_back(p.name);
   auto list = [](const std::vector<std::string> &names) {
@@ -111,7 +113,7 @@ bool Window::programs() {
           "grad_accum " + std::to_string(n) + " needs the programs " + list(want) +
               " in this order, found " + (have.empty() ? "none" : list(have)));
   for (const SchedProgram &p : s.programs)
-    if (p.name != "start")
+    if (p.name != "start" && p.name != "eval")
       window.push_back(&p);
   return have == want;
 }
@@ -228,7 +230,19 @@ void Window::visit(const SchedProgram &p) {
   }
 }
 
+/// Evaluation leaves no trace in what training keeps.
+void Window::evaluation(const SchedProgram &p) {
+  for (const Instr &i : p.instrs)
+    for (PlaceRef r : i.outs)
+      if (PlaceInfo at = resolve(s, p, r);
+          isPersistent(at.buffer->kind) && at.buffer->kind != BufferKind::Input)
+        f.add("S9", p, i,
+              "writes " + nameText(*at.name) + "; eval may write inputs and temporaries only");
+}
+
 void Window::run() {
+  if (const SchedProgram *eval = s.program("eval"))
+    evaluation(*eval);
   if (!programs())
     return;
   for (const SchedProgram *p : window)

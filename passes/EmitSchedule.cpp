@@ -130,7 +130,7 @@ private:
 
   // Marks the gathers of weights at the end of update's comm stream; the first program names them.
   void carry() {
-    SchedProgram &update = out.programs.back();
+    SchedProgram &update = *llvm::find_if(out.programs, [](auto &p) { return p.name == "update"; });
     SchedProgram &first = out.programs[carried ? 1 : 0];
     auto stays = [&](PlaceRef r) { return isPersistent(resolve(out, update, r).buffer->kind); };
     for (auto i = update.instrs.rbegin(); i != update.instrs.rend(); ++i) {

@@ -3,9 +3,12 @@
 // form-programs: specialises @micro for its place in the accumulation window (D6).
 //   func @micro   ->   program @micro.only, or @micro.first, @micro.mid (from 3 micro-batches on), @micro.last
 // The first program of a window stores into accumulators instead of adding, reduces the window's label count
-// and sets @inv_count. Where gradients are reduced at the boundary, only the last one reduces.
+// and sets @inv_count. Where gradients are reduced at the boundary, only the last one reduces. With dsplan.eval,
+// `program @eval` is the forward phase alone: the loss of one micro-batch over all ranks, and its count of labels.
 #include "ir/GraphBuilder.h"
 #include "passes/Passes.h"
+
+#include "llvm/ADT/SmallPtrSet.h"
 
 namespace ds {
 
@@ -21,13 +24,54 @@ public:
       dropBoundaryReductions();
     if (isFirst) {
       storeAccumulators();
-      setInverseCount();
+      setInverseCount(persistInv);
     } else {
       dropCount();
     }
   }
 
+  void evaluate() {
+    Value *loss = nullptr;
+    for (Op &op : program.ops)
+      if (op.kind == OpKind::Accumulate && !op.bound.empty() && op.bound[0]->type.rank() == 0)
+        loss = op.operands[1];
+    program.returns.assign({loss});
+    dropUnneeded();
+    Value *count = countInput();
+    setInverseCount(/*keep=*/false);
+    Builder b(module, program);
+    b.phase = Phase::Forward;
+    b.origin = {"", "", "form-programs"};
+    if (module.mesh.empty()) {
+      Value *own = b.op(OpKind::Copy, {loss}, "eval_loss");
+      program.returns.assign({own, b.op(OpKind::Copy, {count}, "eval_count")});
+      return;
+    }
+    Value *own =
+        b.op(OpKind::Reshape, {loss}, "eval_loss.own", {{"dims", std::vector<int64_t>{1}}});
+    Value *packed = b.op(OpKind::Pack, {own}, "eval_loss.packed",
+                         {{"at", std::vector<int64_t>{0}}, {"elems", int64_t{1}}});
+    Value *sum = b.op(OpKind::AllReduce, {packed}, "eval_loss", {{"over", packed->type.axes}});
+    Value *counted = b.op(OpKind::Copy, {program.find("count.all")}, "eval_count");
+    program.returns.assign({sum, counted});
+  }
+
 private:
+  // Ops that no returned value depends on.
+  void dropUnneeded() {
+    llvm::SmallPtrSet<Value *, 32> needed(program.returns.begin(), program.returns.end());
+    llvm::SmallVector<Op *, 32> drop;
+    for (Op &op : llvm::reverse(program.ops)) {
+      if (llvm::none_of(op.results, [&](Value *v) { return needed.contains(v); })) {
+        drop.push_back(&op);
+        continue;
+      }
+      needed.insert(op.operands.begin(), op.operands.end());
+    }
+    for (Op *op : drop)
+      module.eraseOp(op);
+  }
+
   // %sum = accumulate @acc, %g; reduce_scatter %sum -> @red   ->   accumulate @acc, %g -> @acc
   void dropBoundaryReductions() {
     llvm::SmallVector<Op *, 16> reductions;
@@ -56,7 +100,7 @@ private:
     }
   }
 
-  void setInverseCount() {
+  void setInverseCount(bool keep) {
     Symbol *inv = module.symbol("inv_count");
     if (!inv)
       return;
@@ -76,7 +120,7 @@ private:
       }
     Value *value = b.op(OpKind::InvCount, {n}, "inv");
     replaceAllUses(inv, value, &program);
-    if (persistInv)
+    if (keep)
       b.create(OpKind::Copy, {value}, {}, {}, {inv});
   }
 
@@ -126,11 +170,18 @@ Status formPrograms(Module &m, const PlanConfig &c) {
     p->isFunc = false;
     Specialiser(m, *p, f.first, f.last, forms.size() > 1).run();
   }
+  Program *eval = nullptr;
+  if (c.eval) {
+    eval = cloneProgram(m, *micro, "eval");
+    eval->isFunc = false;
+    Specialiser(m, *eval, true, true, false).evaluate();
+  }
   m.eraseProgram(micro);
   if (Symbol *inv = m.symbol("inv_count"); inv && inv->users.empty() && forms.size() == 1)
     m.eraseSymbol(inv);
-  // @update comes last.
   m.moveProgramToEnd(m.program("update"));
+  if (eval)
+    m.moveProgramToEnd(eval);
   return {};
 }
 

@@ -71,7 +71,7 @@ MemoryReport memoryReport(const Schedule &s) {
 }
 
 int64_t runsPerUpdate(const std::string &program, int64_t gradAccum) {
-  if (program == "start")
+  if (program == "start" || program == "eval")
     return 0;
   return program == "micro.mid" ? gradAccum - 2 : 1;
 }

@@ -44,16 +44,46 @@ RankExecutor::RankExecutor(const Schedule &s, const LoadedRank &rank,
       trace(trace), results(rank.valueNames.size()) {
   if (const SchedProgram *p = s.program("start"))
     start = static_cast<int>(p - s.programs.data());
+  if (const SchedProgram *p = s.program("eval"))
+    eval = static_cast<int>(p - s.programs.data());
+  for (size_t v = 0; v < rank.valueNames.size(); ++v) {
+    if (rank.valueNames[v] == "eval_loss")
+      lossValue = static_cast<int64_t>(v);
+    if (rank.valueNames[v] == "eval_count")
+      countValue = static_cast<int64_t>(v);
+  }
+}
+
+void RankExecutor::runEval(Stream s, int64_t batches, Feeder &data) {
+  int stream = static_cast<int>(s);
+  if (!started[stream].set && start >= 0 &&
+      !runProgram(static_cast<size_t>(start), 0, stream, 0, &data))
+    return;
+  started[stream].set = true;
+  if (s == Stream::Compute)
+    evalSum = evalCount = 0;
+  for (int64_t b = 0; b < batches; ++b) {
+    if (!runProgram(static_cast<size_t>(eval), 0, stream, 0, &data))
+      return;
+    if (s == Stream::Feed)
+      data.release(rank.rank);
+    if (s != Stream::Compute || lossValue < 0)
+      continue;
+    double count = countValue < 0 ? 1 : results[static_cast<size_t>(countValue)];
+    if (count > 0)
+      evalSum += results[static_cast<size_t>(lossValue)] * count;
+    evalCount += count;
+  }
 }
 
 void RankExecutor::runUpdate(Stream s, int64_t update) {
   int stream = static_cast<int>(s);
   if (!started[stream].set && start >= 0 &&
-      !runProgram(static_cast<size_t>(start), 0, stream, update))
+      !runProgram(static_cast<size_t>(start), 0, stream, update, feeder))
     return;
   started[stream].set = true;
   for (size_t position = 0; position < sequence.size(); ++position)
-    if (!runProgram(sequence[position], position, stream, update))
+    if (!runProgram(sequence[position], position, stream, update, feeder))
       return;
   if (s == Stream::Feed && feeder)
     feeder->release(rank.rank);
@@ -70,7 +100,8 @@ bool RankExecutor::waitFor(int self, int stream, uint32_t count, StreamTimes &cl
   return ok;
 }
 
-bool RankExecutor::runProgram(size_t program, size_t position, int stream, int64_t update) {
+bool RankExecutor::runProgram(size_t program, size_t position, int stream, int64_t update,
+                              Feeder *data) {
   const LoadedProgram &p = rank.programs[program];
   StreamTimes &clock = clocks[stream];
   for (const LoadedInstr &in : p.streams[stream]) {
@@ -78,7 +109,7 @@ bool RankExecutor::runProgram(size_t program, size_t position, int stream, int64
       if (!waitFor(stream, in.waits[w].stream, in.waits[w].count, clock))
         return false;
     int64_t begin = now(), waited = clock.dataWait;
-    if (const char *message = execute(in, position, clock)) {
+    if (const char *message = execute(in, position, data, clock)) {
       fail(p, *in.instr, update, message);
       return false;
     }
@@ -135,7 +166,7 @@ bool RankExecutor::runProgramInOrder(size_t program, size_t position, int64_t up
     if (!message)
       message = hook.before(p, in);
     if (!message)
-      message = execute(in, position, clocks[stream]);
+      message = execute(in, position, feeder, clocks[stream]);
     if (!message)
       message = hook.after(p, in);
     if (message) {
@@ -148,19 +179,20 @@ bool RankExecutor::runProgramInOrder(size_t program, size_t position, int64_t up
   return !abort.raised();
 }
 
-const char *RankExecutor::execute(const LoadedInstr &in, size_t position, StreamTimes &clock) {
+const char *RankExecutor::execute(const LoadedInstr &in, size_t position, Feeder *data,
+                                  StreamTimes &clock) {
   if (in.instr->kind == InstrKind::Launch)
     return in.kernel->run(&in.launch, in.state);
   if (in.instr->kind != InstrKind::Feed)
     return comm.run(in.comm) ? nullptr : "stopped, because the job was aborted";
-  if (!feeder)
+  if (!data)
     return "no data was given";
   int64_t begin = now();
   auto micro = std::min(static_cast<int64_t>(position), schedule.step.gradAccum - 1);
-  const void *src = feeder->data(rank.rank, micro, in.input, abort);
+  const void *src = data->data(rank.rank, micro, in.input, abort);
   clock.dataWait += now() - begin;
   if (!src) {
-    if (Status s = feeder->error(); !s.ok())
+    if (Status s = data->error(); !s.ok())
       abort.raise(std::move(s));
     return "stopped, because the job was aborted";
   }

@@ -37,6 +37,11 @@ public:
   /// program, instruction and origin.
   void runUpdate(Stream stream, int64_t update);
 
+  /// Runs this stream's part of `batches` rounds of program `eval`, fed by `data`. All streams must be idle before.
+  void runEval(Stream stream, int64_t batches, Feeder &data);
+  /// Of the last evaluation: the sum of losses times labels, and the labels.
+  std::pair<double, double> evaluated() const { return {evalSum, evalCount}; }
+
   /// The whole update in list order on the calling thread, for hooks that look at single instructions.
   void runInOrder(int64_t update, InstrHook &hook);
 
@@ -44,10 +49,10 @@ public:
   const StreamTimes &times(Stream s) const { return clocks[static_cast<int>(s)]; }
 
 private:
-  bool runProgram(size_t program, size_t position, int stream, int64_t update);
+  bool runProgram(size_t program, size_t position, int stream, int64_t update, Feeder *data);
   bool waitFor(int self, int stream, uint32_t count, StreamTimes &clock);
   bool runProgramInOrder(size_t program, size_t position, int64_t update, InstrHook &hook);
-  const char *execute(const LoadedInstr &in, size_t position, StreamTimes &clock);
+  const char *execute(const LoadedInstr &in, size_t position, Feeder *data, StreamTimes &clock);
   void fail(const LoadedProgram &p, const Instr &in, int64_t update, const char *message);
 
   const Schedule &schedule;
@@ -61,8 +66,10 @@ private:
   struct alignas(64) Base {
     uint32_t counts[kStreams] = {};
   };
-  Base bases[kStreams]; // each thread's own: the counts at which the current program began
-  int start = -1;       // index of `start`
+  Base bases[kStreams];      // each thread's own: the counts at which the current program began
+  int start = -1, eval = -1; // indices of these programs
+  int64_t lossValue = -1, countValue = -1; // of eval, in results
+  double evalSum = 0, evalCount = 0;
   struct alignas(64) Flag {
     bool set = false;
   };

@@ -19,7 +19,7 @@ Feeder::create(const Schedule &s, std::unique_ptr<DataSource> data, const FeedOp
   f->options = o;
   f->world = s.world();
   f->rows = s.step.microBatch;
-  f->micros = s.step.gradAccum;
+  f->micros = o.micros > 0 ? o.micros : s.step.gradAccum;
   f->window = f->world * f->rows * f->micros;
 
   for (const InputInfo &info : s.inputs) {

@@ -19,6 +19,7 @@ struct FeedOptions {
   uint64_t seed = 0;
   bool shuffle = true;
   int64_t firstUpdate = 0; // windows before it are skipped
+  int64_t micros = 0;      // micro-batches in a window; 0: as the schedule says
 };
 
 class Feeder {
@@ -37,7 +38,7 @@ public:
   void release(int rank);
   Status error() const;
 
-  int64_t updatesPerEpoch() const { return perEpoch; } // 0: endless
+  int64_t updatesPerEpoch() const { return perEpoch; } // windows; 0: endless
   int64_t droppedSamples() const { return dropped; }   // per epoch
   int64_t windowSamples() const { return window; }     // over all ranks
   int64_t slotBytes() const { return slotSize; }       // of one rank's slot

@@ -100,12 +100,7 @@ Status RunLog::update(const UpdateResult &u) {
   tokens += u.tokens;
   skipped += u.skipped;
   stepMs += u.stepMs;
-  if (json) {
-    std::string text = jsonLine(u, trainer.arenaBytes());
-    if (std::fwrite(text.data(), 1, text.size(), json) != text.size() || std::fflush(json) != 0)
-      return Status::error(fmt::format("cannot write: {}", std::strerror(errno)))
-          .at(options.jsonPath);
-  }
+  TRY(writeJson(jsonLine(u, trainer.arenaBytes())));
   if (!options.out)
     return {};
   bool last = u.update == options.totalUpdates;
@@ -121,6 +116,29 @@ Status RunLog::update(const UpdateResult &u) {
   } else if (updates == 1 || last || u.update % std::max<int64_t>(options.linesEvery, 1) == 0) {
     std::fputs((line(u, perSecond) + "\n").c_str(), options.out);
   }
+  std::fflush(options.out);
+  return {};
+}
+
+Status RunLog::writeJson(const std::string &text) {
+  if (json &&
+      (std::fwrite(text.data(), 1, text.size(), json) != text.size() || std::fflush(json) != 0))
+    return Status::error(fmt::format("cannot write: {}", std::strerror(errno)))
+        .at(options.jsonPath);
+  return {};
+}
+
+Status RunLog::evaluated(int64_t update, const EvalResult &r) {
+  TRY(writeJson(fmt::format("{{\"step\": {}, \"eval_loss\": {}, \"eval_samples\": {}}}\n", update,
+                            jsonNumber(r.loss), r.samples)));
+  if (!options.out)
+    return {};
+  endLine();
+  std::string dropped = r.dropped ? fmt::format(", {} dropped", r.dropped) : "";
+  std::fputs(fmt::format("evaluation after update {}: loss {:.5f} ({} samples{})\n", update, r.loss,
+                         r.samples, dropped)
+                 .c_str(),
+             options.out);
   std::fflush(options.out);
   return {};
 }

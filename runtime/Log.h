@@ -27,6 +27,7 @@ public:
   ~RunLog();
 
   Status update(const UpdateResult &u);
+  Status evaluated(int64_t update, const EvalResult &r);
   /// Ends a live line, so that something else can be printed.
   void endLine();
   /// Updates, tokens per second, memory and traffic, a few lines.
@@ -35,6 +36,7 @@ public:
 private:
   RunLog(const Trainer &t, const LogOptions &o) : trainer(t), options(o) {}
   std::string line(const UpdateResult &u, double perSecond) const;
+  Status writeJson(const std::string &text);
 
   const Trainer &trainer;
   LogOptions options;

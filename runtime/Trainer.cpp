@@ -19,7 +19,7 @@
 namespace ds {
 
 namespace {
-enum class Job { Load, Step, SaveModel, SaveCheckpoint, Stop };
+enum class Job { Load, Step, Eval, SaveModel, SaveCheckpoint, Stop };
 
 int64_t nowNs() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -44,6 +44,7 @@ struct Trainer::Impl {
   int world = 1, threads = 1;
   std::vector<size_t> sequence;
   std::unique_ptr<Feeder> feeder;
+  std::unique_ptr<Feeder> evalFeeder; // during an evaluation
   Abort abort;
   Abort never; // for waits that end by themselves
   std::vector<std::unique_ptr<Comm>> comms;
@@ -135,6 +136,10 @@ void Trainer::Impl::runJob(int rank, Stream stream, int64_t update) {
       executors[r]->runUpdate(stream, update);
     else if (stream == Stream::Compute)
       executors[r]->runInOrder(update, *watches[r]);
+    return;
+  }
+  if (job == Job::Eval) {
+    executors[r]->runEval(stream, evalFeeder->updatesPerEpoch(), *evalFeeder);
     return;
   }
   if (stream != Stream::Compute)
@@ -334,6 +339,34 @@ StatusOr<double> Trainer::value(const std::string &name, int rank) const {
     return Status::error(fmt::format("no program returns {} on rank {}", name, rank));
   return impl->executors[static_cast<size_t>(rank)]
       ->values()[static_cast<size_t>(at - names.begin())];
+}
+
+StatusOr<EvalResult> Trainer::evaluate(const std::string &data) {
+  Impl &t = *impl;
+  t.drain();
+  if (t.abort.raised())
+    return t.abort.status();
+  if (!t.schedule.program("eval"))
+    return Status::error("the plan has no program eval; plan it with --eval");
+  TRY_ASSIGN(std::vector<DataInput> inputs, dataInputs(t.schedule));
+  TRY_ASSIGN(std::unique_ptr<DataSource> source, openData(data, std::move(inputs)));
+  FeedOptions o;
+  o.shuffle = false;
+  o.micros = 1;
+  TRY_ASSIGN(t.evalFeeder, Feeder::create(t.schedule, std::move(source), o));
+  if (t.evalFeeder->updatesPerEpoch() == 0)
+    return Status::error("evaluation needs data with an end, found " + data);
+  t.evalFeeder->start();
+  t.post(Job::Eval);
+  EvalResult r;
+  r.samples = t.evalFeeder->updatesPerEpoch() * t.evalFeeder->windowSamples();
+  r.dropped = t.evalFeeder->droppedSamples();
+  t.evalFeeder.reset();
+  if (t.abort.raised())
+    return t.abort.status();
+  auto [sum, count] = t.executors[0]->evaluated();
+  r.loss = count > 0 ? sum / count : std::numeric_limits<double>::quiet_NaN();
+  return r;
 }
 
 Status Trainer::saveModel(const std::string &path) {

@@ -40,6 +40,11 @@ struct UpdateResult {
   double stepMs = 0, computeMs = 0, commMs = 0, exposedCommMs = 0, dataWaitMs = 0;
 };
 
+struct EvalResult {
+  double loss = std::numeric_limits<double>::quiet_NaN(); // mean over all labels
+  int64_t samples = 0, dropped = 0;
+};
+
 class Trainer {
 public:
   /// Verifies the schedule, checks its files, loads every rank. Takes the schedule over.
@@ -50,6 +55,10 @@ public:
   StatusOr<UpdateResult> step();
   /// Any value that the schedule returns, by name, as of the last update on a rank (its first element).
   StatusOr<double> value(const std::string &name, int rank = 0) const;
+
+  /// The loss over `data` (as RunOptions::data, with an end) with the weights as they are; changes nothing. The plan must
+  /// have a program eval. Samples that do not fill a micro-batch on every rank are dropped.
+  StatusOr<EvalResult> evaluate(const std::string &data);
 
   Status saveModel(const std::string &path);
   /// The state after the last update as a checkpoint in dir (runtime/Checkpoint.h).

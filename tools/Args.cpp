@@ -33,8 +33,6 @@ static constexpr struct {
 } kPostponed[] = {
     {"forward", "running a model forward"},
     {"vjp", "gradients alone"},
-    {"eval-data", "evaluation"},
-    {"eval-interval", "evaluation"},
     {"hostfile", "ranks on several hosts"},
     {"include", "ranks on several hosts"},
     {"exclude", "ranks on several hosts"},

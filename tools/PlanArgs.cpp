@@ -52,6 +52,8 @@ static cl::opt<std::string> reduce("reduce", cl::value_desc("boundary|every"), c
 static cl::opt<std::string> carry("carry", cl::value_desc("on|off"), cl::cat(category),
                                   cl::desc("Gathers that run on into the next micro-batch\n"
                                            "(default: where they cost no memory)"));
+static cl::opt<bool> evalProgram("eval", cl::cat(category),
+                                 cl::desc("Plan a program for dsexec --eval-data, too"));
 static cl::opt<std::string> dtype("dtype", cl::value_desc("f32|f64"), cl::cat(category),
                                   cl::desc("Element type to compute in (default: the model's)"));
 static cl::opt<std::string> deviceMemory("device-memory", cl::value_desc("24GiB"),
@@ -195,7 +197,7 @@ static Status guessLoss(LoadedModel &l, bool forExec) {
   return {};
 }
 
-StatusOr<LoadedModel> loadModel(const std::string &path, bool forExec) {
+StatusOr<LoadedModel> loadModel(const std::string &path, bool forExec, bool wantEval) {
   TRY(refusePostponed());
   ConfigOverrides o;
   TRY(overridesFromFlags(o));
@@ -204,6 +206,7 @@ StatusOr<LoadedModel> loadModel(const std::string &path, bool forExec) {
   TRY_ASSIGN(l.config, readConfig(configPath, o));
   auto start = std::chrono::steady_clock::now();
   TRY_ASSIGN(l.module, readModule(path, l.config, l.report, /*exampleDims=*/!forExec));
+  l.config.eval |= evalProgram || wantEval;
   l.importMs =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   for (const auto &[name, extent] : l.report.exampleDims)
@@ -264,9 +267,9 @@ StatusOr<Schedule> plan(const LoadedModel &model, const PlanConfig &config, int 
 }
 
 StatusOr<Schedule> planFromArgs(const std::string &path, int threads, PlanConfig &config,
-                                std::optional<Schedule> *reference) {
+                                bool wantEval, std::optional<Schedule> *reference) {
   if (!llvm::StringRef(path).endswith(".dsched")) {
-    TRY_ASSIGN(LoadedModel l, loadModel(path, /*forExec=*/true));
+    TRY_ASSIGN(LoadedModel l, loadModel(path, /*forExec=*/true, wantEval));
     config = l.config;
     if (reference) {
       PlanConfig one = l.config;

@@ -26,8 +26,8 @@ llvm::cl::OptionCategory &planCategory();
 llvm::cl::OptionCategory &passCategory();
 
 /// Reads model and config as the flags say. forExec: loss, optimizer and batch must be given; otherwise they
-/// are assumed, and config.assumptions says so.
-StatusOr<LoadedModel> loadModel(const std::string &path, bool forExec);
+/// are assumed, and config.assumptions says so. wantEval: with a program eval, whatever the config says.
+StatusOr<LoadedModel> loadModel(const std::string &path, bool forExec, bool wantEval = false);
 
 /// --print-*, --stop-after, --verify-each, --opt-bisect-limit.
 PassOptions passOptions();
@@ -41,6 +41,7 @@ StatusOr<Schedule> plan(const LoadedModel &model, const PlanConfig &config, int 
 /// a .dsched are refused. reference, if asked for: the same training at stage 0 on one rank, in micro-batches of the same
 /// size and order; stays empty for a .dsched.
 StatusOr<Schedule> planFromArgs(const std::string &path, int threads, PlanConfig &config,
+                                bool wantEval = false,
                                 std::optional<Schedule> *reference = nullptr);
 
 } // namespace ds

@@ -58,7 +58,14 @@ private:
 
 StatusOr<int> train(Trainer &t, RunLog &log, const TrainLoop &o) {
   Saver saver(t, log, o.checkpointDir);
-  int64_t inARow = 0;
+  int64_t inARow = 0, evaluatedAt = -1;
+  auto evaluate = [&]() -> Status {
+    if (o.evalData.empty() || evaluatedAt == t.updates())
+      return {};
+    evaluatedAt = t.updates();
+    TRY_ASSIGN(EvalResult r, t.evaluate(o.evalData));
+    return log.evaluated(t.updates(), r);
+  };
   while (t.updates() < o.total && !caught) {
     TRY_ASSIGN(UpdateResult u, t.step());
     TRY(log.update(u));
@@ -69,11 +76,15 @@ StatusOr<int> train(Trainer &t, RunLog &log, const TrainLoop &o) {
                              "infinite or NaN",
                              u.update, inARow))
           .note("a smaller learning rate may help; --max-skips N allows more");
+    if (o.evalInterval > 0 && u.update % o.evalInterval == 0)
+      TRY(evaluate());
     if (o.saveInterval > 0 && u.update % o.saveInterval == 0)
       saver.save();
   }
   saver.save();
   TRY(saver.last());
+  if (!caught)
+    TRY(evaluate());
   return int(caught);
 }
 

@@ -13,6 +13,8 @@ struct TrainLoop {
   int64_t maxSkips = 3;
   std::string checkpointDir; // empty: none
   int64_t saveInterval = 0;  // updates; 0: at the end only
+  std::string evalData;      // empty: none
+  int64_t evalInterval = 0;  // updates; 0: at the end only
 };
 
 /// Trains up to `total`. A checkpoint that cannot be written is told and training goes on; it is an error at the end

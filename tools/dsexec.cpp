@@ -27,6 +27,11 @@ static cl::opt<std::string>
     inputPath(cl::Positional, cl::desc("MODEL.onnx | MODEL.onnxtext | MODEL.dsir | PLAN.dsched"));
 static cl::opt<std::string> data("data", cl::value_desc("spec"), cl::cat(running),
                                  cl::desc("tokens:FILE.bin[,uint32] | npy:DIR | synthetic:SEED"));
+static cl::opt<std::string> evalData("eval-data", cl::value_desc("spec"), cl::cat(running),
+                                     cl::desc("Data to evaluate the loss on, as --data"));
+static cl::opt<int64_t> evalInterval("eval-interval", cl::init(0), cl::value_desc("n"),
+                                     cl::cat(running),
+                                     cl::desc("Evaluate every n updates; always at the end"));
 static cl::opt<std::string>
     modelDir("model-dir", cl::value_desc("folder"), cl::cat(running),
              cl::desc("Where the weights are that a .dsched names (default: next to it)"));
@@ -99,6 +104,8 @@ static Status checkFlags() {
         "--self-check runs a few --steps, and leaves no log, trace, checkpoint or model");
   if (saveInterval < 0)
     return Status::error("--save-interval cannot be negative");
+  if (evalInterval < 0 || (evalInterval > 0 && evalData.empty()))
+    return Status::error("--eval-interval takes a number of updates, and needs --eval-data");
   if (saveInterval > 0 && checkpointDir.empty())
     return Status::error("--save-interval needs --checkpoint-dir, where checkpoints go");
   if (haveSteps == haveEpochs && !(selfChecks && !haveSteps))
@@ -145,8 +152,8 @@ static StatusOr<int> run() {
   TRY_ASSIGN(std::string from, chooseResume(checkpointDir, resume));
   PlanConfig config;
   std::optional<Schedule> reference;
-  TRY_ASSIGN(Schedule s,
-             planFromArgs(inputPath, threads, config, selfChecks ? &reference : nullptr));
+  TRY_ASSIGN(Schedule s, planFromArgs(inputPath, threads, config, !evalData.empty(),
+                                      selfChecks ? &reference : nullptr));
   if (!modelDir.empty())
     s.directory = modelDir;
   TRY_ASSIGN(Device d, findDevice(device));
@@ -187,7 +194,8 @@ static StatusOr<int> run() {
   l.jsonPath = logJson;
   TRY_ASSIGN(std::unique_ptr<RunLog> log, RunLog::create(*t, l));
   catchSignals();
-  StatusOr<int> ended = train(*t, *log, {total, maxSkips, checkpointDir, saveInterval});
+  StatusOr<int> ended =
+      train(*t, *log, {total, maxSkips, checkpointDir, saveInterval, evalData, evalInterval});
   log->endLine();
   Status after = std::move(ended).status();
   if (!tracePath.empty()) // also after an error: it shows what came before

@@ -32,8 +32,10 @@ def read_log(path):
     try:
         for number, line in enumerate(pathlib.Path(path).read_text().splitlines(), 1):
             row = json.loads(line)
-            if row["step"] != number:
-                raise Failure(f"{path}:{number}: expected step {number}, found {row['step']}")
+            if "eval_loss" in row:
+                continue
+            if row["step"] != len(rows) + 1:
+                raise Failure(f"{path}:{number}: expected step {len(rows) + 1}, found {row['step']}")
             losses.append(float(row["loss"]))
             rows.append(row)
     except OSError as e:
