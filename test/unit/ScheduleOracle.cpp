@@ -229,13 +229,19 @@ static std::string brokenInstrs(const Schedule &s) {
   return "";
 }
 
-/// S10: no instruction overwrites its operands, unless element by element in their very place.
+/// S10: no instruction overwrites its operands, unless element by element in their very place, and what updates in place
+/// does.
 static std::string brokenAlias(const Schedule &s) {
   for (const SchedProgram &p : s.programs)
     for (const Instr &i : p.instrs) {
       Touched t = touchedBy(s, p, i);
       for (size_t o = 0; o < t.writes.size(); ++o) {
         const ByteRange &w = t.writes[o];
+        int tied = i.kind == InstrKind::Launch
+                       ? tiedOperand(i.op, static_cast<int>(o), static_cast<int>(i.ins.size()))
+                       : -1;
+        if (tied >= 0 && !(t.reads[static_cast<size_t>(tied)] == w))
+          return p.name + ": " + i.label + " updates in place, but elsewhere";
         bool clash = t.work.meets(w);
         for (size_t k = 0; k < o; ++k)
           clash |= t.writes[k].meets(w);
@@ -248,19 +254,19 @@ static std::string brokenAlias(const Schedule &s) {
             meets |= r.on(rank).meets(w.on(rank));
           if (!meets)
             continue;
-          bool same = r.begin == w.begin && r.end == w.end && r.step == w.step;
-          int64_t at = i.op == OpKind::Pack && k < i.attrs.list("at").size()
-                           ? i.attrs.list("at")[k] * 4
-                           : -1;
-          bool slice = r.begin == w.begin && (r.step != 0) != (w.step != 0); // own slice and whole
-          bool fine =
-              i.kind == InstrKind::Launch
-                  ? (i.op == OpKind::Pack ? r.begin - w.begin == at && r.step == 0
-                                          : same && (info(i.op).trait == Trait::Elementwise ||
-                                                     tiedOperand(i.op, static_cast<int>(o),
-                                                                 static_cast<int>(i.ins.size())) ==
-                                                         static_cast<int>(k)))
-                  : slice && i.kind != InstrKind::AllReduce;
+          int64_t at = -1;
+          if (i.op == OpKind::Pack && k < i.attrs.list("at").size())
+            at = i.attrs.list("at")[k] *
+                 byteSize(bufferOf(s, p, bufferIndex(p, i.outs[o])).type.dtype);
+          bool fine = false;
+          if (i.kind != InstrKind::Launch) // own slice and whole
+            fine = r.begin == w.begin && (r.step != 0) != (w.step != 0) &&
+                   i.kind != InstrKind::AllReduce;
+          else if (i.op == OpKind::Pack)
+            fine = r.begin - w.begin == at && r.step == 0;
+          else
+            fine =
+                r == w && (info(i.op).trait == Trait::Elementwise || tied == static_cast<int>(k));
           clash |= !fine;
         }
         if (clash)

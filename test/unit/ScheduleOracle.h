@@ -22,6 +22,7 @@ struct ByteRange {
   int64_t begin = 0, end = 0, step = 0;
   ByteRange on(int64_t rank) const { return {begin + rank * step, end + rank * step, 0}; }
   bool meets(const ByteRange &o) const { return begin < o.end && o.begin < end; }
+  bool operator==(const ByteRange &) const = default;
 };
 ByteRange rangeOf(const Schedule &s, const SchedProgram &p, PlaceRef r);
 
