@@ -36,7 +36,7 @@ const char *kMlp = R"(module @mlp {
 }
 )";
 
-// A matrix used twice, and a frozen one.
+// A matrix used twice, and a frozen one; its products have workspaces.
 const char *kTied = R"(module @tied {
   param @e : f32[16,16] init normal(1,0.4)
   param @f : f32[16,16] init normal(2,0.4)
@@ -82,8 +82,11 @@ Schedule planned(const Base &b) {
   c.reduceBucketSize = c.allgatherBucketSize = 1024; // several buckets
   c.overlap = b.overlap;
   c.carry = b.carry ? "on" : "off";
-  if (b.tied)
+  if (b.tied) {
     c.freeze = "f";
+    c.workspaceBytes = [](OpKind op, const std::vector<Type> &, const std::vector<Type> &,
+                          const Attrs &) { return op == OpKind::Matmul ? 512 : 0; };
+  }
   auto m = parseModule(b.tied ? kTied : kMlp, "base.dsir");
   EXPECT_TRUE(m.ok()) << m.status().str();
   auto s = planSchedule(**m, c);
