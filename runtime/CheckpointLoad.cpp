@@ -84,8 +84,8 @@ namespace {
 
 class Loading {
 public:
-  Loading(const Schedule &s, const LoadedRank &rank, const std::string &folder)
-      : s(s), rank(rank), folder(folder) {}
+  Loading(const Schedule &s, const LoadedRank &rank, const Manifest &m, const std::string &folder)
+      : s(s), rank(rank), m(m), folder(folder) {}
 
   Status segment(const StateSlot &slot, const SegmentInfo &g, const CheckpointTensor &t) {
     const Buffer &buffer = s.persistent[static_cast<size_t>(slot.buffer)];
@@ -99,7 +99,7 @@ public:
         continue;
       TRY_ASSIGN(const PieceFile *f, open(p.file));
       DType stored;
-      TRY_ASSIGN(std::vector<std::byte> bytes, f->read(t.key(), p.end - p.begin, &stored));
+      TRY_ASSIGN(std::vector<std::byte> bytes, f->read(t.key(), p.begin, p.end, &stored));
       convert(buffer.type.dtype,
               rank.persistent(slot.buffer) + (g.at + lo - first) * byteSize(buffer.type.dtype),
               stored, bytes.data() + (lo - p.begin) * byteSize(stored), hi - lo);
@@ -111,7 +111,7 @@ private:
   StatusOr<const PieceFile *> open(const std::string &name) {
     auto it = files.find(name);
     if (it == files.end()) {
-      TRY_ASSIGN(PieceFile f, PieceFile::open(folder + "/" + name));
+      TRY_ASSIGN(PieceFile f, openPieces(folder, name, m));
       it = files.emplace(name, std::move(f)).first;
     }
     return &it->second;
@@ -119,6 +119,7 @@ private:
 
   const Schedule &s;
   const LoadedRank &rank;
+  const Manifest &m;
   const std::string &folder;
   std::map<std::string, PieceFile> files;
 };
@@ -128,7 +129,7 @@ private:
 Status loadCheckpoint(const Schedule &s, const LoadedRank &rank, const Manifest &m,
                       const std::string &folder) {
   Tensors saved = byKey(m);
-  Loading loading(s, rank, folder);
+  Loading loading(s, rank, m, folder);
   for (const StateSlot &slot : stateSlots(s))
     for (const SegmentInfo &g : s.buckets[slot.bucket].segments)
       if (auto it = saved.find(slot.name + "/" + paramName(g)); it != saved.end())

@@ -2,6 +2,7 @@
 //
 // dsexec: trains under a schedule.
 #include "runtime/Checkpoint.h"
+#include "runtime/File.h"
 #include "runtime/Log.h"
 #include "runtime/Trainer.h"
 #include "tools/Args.h"
@@ -16,6 +17,7 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <filesystem>
+#include <optional>
 #include <unistd.h>
 
 namespace cl = llvm::cl;
@@ -61,7 +63,7 @@ static cl::opt<int64_t>
                           "SIGINT or SIGTERM ends the run"));
 static cl::opt<std::string>
     resume("resume", cl::value_desc("auto|name"), cl::cat(running),
-           cl::desc("Go on from a checkpoint of --checkpoint-dir: the newest (auto; none: start\n"
+           cl::desc("Go on from a checkpoint of --checkpoint-dir: the latest (auto; none: start\n"
                     "anew), or the one of this name; --steps counts from the very start"));
 static cl::opt<std::string> inspect("inspect", cl::value_desc("folder"), cl::cat(output),
                                     cl::desc("Print what a checkpoint holds, check it, and end"));
@@ -167,6 +169,12 @@ static StatusOr<int> run() {
   TRY_ASSIGN(std::unique_ptr<Trainer> t, Trainer::create(std::move(s), std::move(d), o));
   TRY_ASSIGN(int64_t total, totalUpdates(*t));
 
+  std::optional<FolderLock> lock;
+  if (!checkpointDir.empty()) {
+    TRY_ASSIGN(FolderLock taken, FolderLock::take(checkpointDir));
+    lock.emplace(std::move(taken));
+  }
+
   const Schedule &plan = t->schedule();
   llvm::outs() << name << ": " << plan.world() << " ranks x " << t->threads() << " threads on "
                << deviceName << ", stage " << plan.step.stage << ", micro-batch "
@@ -175,7 +183,9 @@ static StatusOr<int> run() {
   for (const std::string &note : t->notes())
     llvm::outs() << note << "\n";
   if (!from.empty())
-    llvm::outs() << "going on from " << from << ", update " << t->updates() << "\n";
+    llvm::outs() << "going on from " << from << ", update " << t->updates()
+                 << (t->updates() >= total ? ": nothing is left of " + std::to_string(total) : "")
+                 << "\n";
   llvm::outs().flush();
 
   LogOptions l;
