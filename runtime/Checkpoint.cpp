@@ -106,9 +106,20 @@ static Status writeText(const std::string &path, const std::string &text) {
   return renameFile(temporary, path);
 }
 
+// Takes away what killed saves left, of any update: another run may save at other ones.
+static void removeTemporaries(const std::string &dir) {
+  std::error_code e;
+  std::vector<fs::path> found;
+  for (fs::directory_iterator it(dir, e), end; !e && it != end; it.increment(e))
+    if (std::string name = it->path().filename().string();
+        name.starts_with(std::string(".") + kPrefix) && name.ends_with(".tmp"))
+      found.push_back(it->path());
+  for (const fs::path &path : found)
+    fs::remove_all(path, e);
+}
+
 static Status makeFolder(const std::string &path) {
   std::error_code e;
-  fs::remove_all(path, e); // of a save that was killed
   fs::create_directories(path, e);
   if (e)
     return Status::error(fmt::format("cannot make this folder: {}", e.message())).at(path);
@@ -119,8 +130,10 @@ Status writeCheckpoint(const Schedule &s, const LoadedRank &rank, Comm &comm, co
                        const std::string &dir) {
   std::string name = folderName(run.update), temporary = dir + "/." + name + ".tmp";
   Status status;
-  if (rank.rank == 0)
+  if (rank.rank == 0) {
+    removeTemporaries(dir);
     status = makeFolder(temporary);
+  }
   bool all = comm.meet(status.ok());
   if (all) {
     status = writeRank(s, rank, run, temporary);
