@@ -20,9 +20,16 @@ static Tensors byKey(const Manifest &m) {
   return out;
 }
 
+// "a, b, c and 7 more"
+static std::string shortList(std::vector<std::string> names) {
+  size_t more = names.size() > 5 ? names.size() - 5 : 0;
+  names.resize(names.size() - more);
+  return fmt::format("{}{}", fmt::join(names, ", "), more ? fmt::format(" and {} more", more) : "");
+}
+
 static Status checkTensors(const Schedule &s, const Manifest &m) {
   Tensors saved = byKey(m);
-  std::vector<std::string> missing;
+  std::vector<std::string> missing, extra;
   Status all;
   for (const StateSlot &slot : stateSlots(s)) {
     const BucketInfo &b = s.buckets[slot.bucket];
@@ -42,18 +49,17 @@ static Status checkTensors(const Schedule &s, const Manifest &m) {
     }
   }
   if (!missing.empty()) {
-    size_t more = missing.size() > 5 ? missing.size() - 5 : 0;
-    missing.resize(missing.size() - more);
-    all.merge(Status::error(fmt::format("the plan needs {}{}, which the checkpoint does not have",
-                                        fmt::join(missing, ", "),
-                                        more ? fmt::format(" and {} more", more) : ""))
+    all.merge(Status::error(fmt::format("the plan needs {}, which the checkpoint does not have",
+                                        shortList(missing)))
                   .note("was it made with another model or optimizer?"));
   }
   // A weight that nobody takes is one that would be lost; states of what is now frozen are not needed.
   for (const auto &[key, tensor] : saved)
     if (tensor->slot == "weight")
-      all.merge(Status::error(
-          fmt::format("the checkpoint has {}, which is no parameter of the plan", key)));
+      extra.push_back(key);
+  if (!extra.empty())
+    all.merge(Status::error(
+        fmt::format("the checkpoint has {}: no parameters of the plan", shortList(extra))));
   return all;
 }
 

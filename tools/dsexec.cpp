@@ -4,6 +4,7 @@
 #include "runtime/Checkpoint.h"
 #include "runtime/File.h"
 #include "runtime/Log.h"
+#include "runtime/Save.h"
 #include "runtime/Trainer.h"
 #include "tools/Args.h"
 #include "tools/Devices.h"
@@ -169,6 +170,8 @@ static StatusOr<int> run() {
   TRY_ASSIGN(std::unique_ptr<Trainer> t, Trainer::create(std::move(s), std::move(d), o));
   TRY_ASSIGN(int64_t total, totalUpdates(*t));
 
+  if (!savePath.empty() || !checkpointDir.empty())
+    TRY(checkNames(t->schedule()));
   std::optional<FolderLock> lock;
   if (!checkpointDir.empty()) {
     TRY_ASSIGN(FolderLock taken, FolderLock::take(checkpointDir));
