@@ -106,6 +106,18 @@ static Status writeText(const std::string &path, const std::string &text) {
   return renameFile(temporary, path);
 }
 
+// The manifest with a checksum of itself as its last key: scalars and ranges have no other.
+static std::string sealed(const std::string &manifest) {
+  return fmt::format("{},\n  \"checksum\": \"{:016x}\"\n}}\n",
+                     manifest.substr(0, manifest.rfind("\n}")),
+                     checksum(manifest.data(), manifest.size()));
+}
+
+static bool isSealed(const std::string &text) {
+  size_t last = text.rfind(",\n  \"checksum\"");
+  return last != std::string::npos && sealed(text.substr(0, last) + "\n}\n") == text;
+}
+
 // Takes away what killed saves left, of any update: another run may save at other ones.
 static void removeTemporaries(const std::string &dir) {
   std::error_code e;
@@ -147,7 +159,7 @@ Status writeCheckpoint(const Schedule &s, const LoadedRank &rank, Comm &comm, co
       auto *bytes = reinterpret_cast<const uint8_t *>(rank.persistent(b));
       m.scalars.push_back({buffer.name, buffer.type, {bytes, bytes + buffer.type.bytes()}});
     }
-    status = writeText(temporary + "/" + kManifest, printManifest(m));
+    status = writeText(temporary + "/" + kManifest, sealed(printManifest(m)));
     if (status
             .ok()) // the same update again: the new one takes its place, and the old one goes away
       status = renameFolder(temporary, dir + "/" + name);
@@ -216,7 +228,11 @@ StatusOr<Manifest> readManifest(const std::string &folder) {
     return Status::error("a manifest has at most 2^30 bytes").at(path);
   std::string text(static_cast<size_t>(f.size()), '\0');
   TRY(f.read(text.data(), f.size(), 0));
-  return parseManifest(text, path);
+  TRY_ASSIGN(Manifest m, parseManifest(text, path));
+  if (!isSealed(text))
+    return Status::error("is damaged: its checksum differs; resume from another checkpoint")
+        .at(path);
+  return m;
 }
 
 StatusOr<std::string> describeCheckpoint(const std::string &folder) {
