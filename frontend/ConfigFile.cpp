@@ -276,7 +276,8 @@ private:
       return;
     bool decays = s.type != "WarmupLR";
     if (decays && !s.totalSteps && !failed.count("scheduler.params.total_num_steps"))
-      problem("scheduler.params.total_num_steps is missing, which " + s.type + " needs");
+      problem("scheduler.params.total_num_steps is missing or \"auto\"; " + s.type +
+              " needs the number of updates");
     if (decays && s.totalSteps && *s.totalSteps < s.warmupSteps)
       c.assumptions.push_back(
           "scheduler.params.total_num_steps is less than warmup_num_steps: the rate "

@@ -96,11 +96,15 @@ private:
         }
   }
 
-  // The first gather of a micro-batch, its buffer, and the program that fills it first.
+  // The first gather of a micro-batch, its buffer, and the program that fills it first. A frozen bucket has no
+  // optimizer to gather it behind.
   void start() {
     for (Op &op : module.programs().front()->ops)
       if (op.kind == OpKind::AllGather && op.operands[0]->isSymbol() && op.bound.empty()) {
-        carried = static_cast<const Symbol *>(op.operands[0]);
+        auto *bucket = static_cast<const Symbol *>(op.operands[0]);
+        if (!bucket->trainable)
+          break;
+        carried = bucket;
         carryBuffer = static_cast<int>(out.persistent.size());
         persistent(carried->name + ".full", BufferKind::Carry, op.result()->type);
         carriedOver = op.attrs;

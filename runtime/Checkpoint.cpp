@@ -9,26 +9,61 @@
 #include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
+#include <set>
 
 namespace fs = std::filesystem;
 
 namespace ds {
 
-static constexpr const char *kManifest = "manifest.json", *kPrefix = "update-";
+static constexpr const char *kManifest = "manifest.json", *kLatest = "latest", *kPrefix = "update-";
 
 static std::string rankFile(int64_t rank) { return fmt::format("rank-{:05d}.safetensors", rank); }
+
+static std::string ownerOf(int64_t update) { return fmt::format("update {}", update); }
+
+StatusOr<PieceFile> openPieces(const std::string &folder, const std::string &file,
+                               const Manifest &m) {
+  TRY_ASSIGN(PieceFile f, PieceFile::open(folder + "/" + file));
+  if (f.owner() != ownerOf(m.update))
+    return Status::error(fmt::format("belongs to another checkpoint: it says \"{}\", the manifest "
+                                     "\"{}\"",
+                                     f.owner(), ownerOf(m.update)))
+        .at(folder + "/" + file);
+  return f;
+}
 
 static std::string folderName(int64_t update) { return fmt::format("{}{:08d}", kPrefix, update); }
 
 // ---- writing ---------------------------------------------------------------------------------------
 
-static std::vector<CheckpointTensor> tensorsOf(const Schedule &s) {
+namespace {
+
+/// Frozen parameters come from the model, but not those that the run itself got from a checkpoint: they were trained
+/// before.
+class Saved {
+public:
+  explicit Saved(const Manifest &run) {
+    for (const CheckpointTensor &t : run.tensors)
+      if (t.slot == "weight")
+        before.insert(t.param);
+  }
+  bool operator()(const BucketInfo &b, const SegmentInfo &g) const {
+    return b.trainable || before.count(paramName(g)) > 0;
+  }
+
+private:
+  std::set<std::string> before;
+};
+
+} // namespace
+
+static std::vector<CheckpointTensor> tensorsOf(const Schedule &s, const Saved &isSaved) {
   std::vector<CheckpointTensor> out;
   for (const StateSlot &slot : stateSlots(s)) {
     const BucketInfo &b = s.buckets[slot.bucket];
-    if (!b.trainable)
-      continue;
     for (const SegmentInfo &g : b.segments) {
+      if (!isSaved(b, g))
+        continue;
       CheckpointTensor t;
       t.param = paramName(g);
       t.slot = slot.name;
@@ -43,23 +78,23 @@ static std::vector<CheckpointTensor> tensorsOf(const Schedule &s) {
   return out;
 }
 
-static Status writeRank(const Schedule &s, const LoadedRank &rank, const std::string &folder) {
+static Status writeRank(const Schedule &s, const LoadedRank &rank, const Manifest &run,
+                        const std::string &folder) {
   std::vector<PieceData> pieces;
+  Saved isSaved(run);
   for (const StateSlot &slot : stateSlots(s)) {
     const BucketInfo &b = s.buckets[slot.bucket];
-    if (!b.trainable)
-      continue;
     DType t = s.persistent[static_cast<size_t>(slot.buffer)].type.dtype;
     for (const SegmentInfo &g : b.segments) {
       ElemRange e = ownedElems(s, b, g, rank.rank);
-      if (e.begin >= e.end)
+      if (e.begin >= e.end || !isSaved(b, g))
         continue;
       int64_t at = g.at + e.begin - firstElem(s, slot, rank.rank);
-      pieces.push_back({slot.name + "/" + paramName(g), t, e.end - e.begin,
+      pieces.push_back({slot.name + "/" + paramName(g), t, e.begin, e.end - e.begin,
                         rank.persistent(slot.buffer) + at * byteSize(t)});
     }
   }
-  return writePieces(folder + "/" + rankFile(rank.rank), pieces);
+  return writePieces(folder + "/" + rankFile(rank.rank), ownerOf(run.update), pieces);
 }
 
 static Status writeText(const std::string &path, const std::string &text) {
@@ -71,9 +106,32 @@ static Status writeText(const std::string &path, const std::string &text) {
   return renameFile(temporary, path);
 }
 
+// The manifest with a checksum of itself as its last key: scalars and ranges have no other.
+static std::string sealed(const std::string &manifest) {
+  return fmt::format("{},\n  \"checksum\": \"{:016x}\"\n}}\n",
+                     manifest.substr(0, manifest.rfind("\n}")),
+                     checksum(manifest.data(), manifest.size()));
+}
+
+static bool isSealed(const std::string &text) {
+  size_t last = text.rfind(",\n  \"checksum\"");
+  return last != std::string::npos && sealed(text.substr(0, last) + "\n}\n") == text;
+}
+
+// Takes away what killed saves left, of any update: another run may save at other ones.
+static void removeTemporaries(const std::string &dir) {
+  std::error_code e;
+  std::vector<fs::path> found;
+  for (fs::directory_iterator it(dir, e), end; !e && it != end; it.increment(e))
+    if (std::string name = it->path().filename().string();
+        name.starts_with(std::string(".") + kPrefix) && name.ends_with(".tmp"))
+      found.push_back(it->path());
+  for (const fs::path &path : found)
+    fs::remove_all(path, e);
+}
+
 static Status makeFolder(const std::string &path) {
   std::error_code e;
-  fs::remove_all(path, e); // of a save that was killed
   fs::create_directories(path, e);
   if (e)
     return Status::error(fmt::format("cannot make this folder: {}", e.message())).at(path);
@@ -84,32 +142,32 @@ Status writeCheckpoint(const Schedule &s, const LoadedRank &rank, Comm &comm, co
                        const std::string &dir) {
   std::string name = folderName(run.update), temporary = dir + "/." + name + ".tmp";
   Status status;
-  if (rank.rank == 0)
+  if (rank.rank == 0) {
+    removeTemporaries(dir);
     status = makeFolder(temporary);
+  }
   bool all = comm.meet(status.ok());
   if (all) {
-    status = writeRank(s, rank, temporary);
+    status = writeRank(s, rank, run, temporary);
     all = comm.meet(status.ok());
   }
   if (rank.rank == 0 && all) {
     Manifest m = run;
-    m.tensors = tensorsOf(s);
+    m.tensors = tensorsOf(s, Saved(run));
     for (int b : stateScalars(s)) {
       const Buffer &buffer = s.persistent[static_cast<size_t>(b)];
       auto *bytes = reinterpret_cast<const uint8_t *>(rank.persistent(b));
       m.scalars.push_back({buffer.name, buffer.type, {bytes, bytes + buffer.type.bytes()}});
     }
-    status = writeText(temporary + "/" + kManifest, printManifest(m));
-    std::error_code e;
+    status = writeText(temporary + "/" + kManifest, sealed(printManifest(m)));
+    if (status
+            .ok()) // the same update again: the new one takes its place, and the old one goes away
+      status = renameFolder(temporary, dir + "/" + name);
     if (status.ok())
-      fs::remove_all(dir + "/" + name, e); // the same update again: the new one takes its place
-    if (status.ok())
-      status = renameFile(temporary, dir + "/" + name);
-    if (status.ok())
-      status = writeText(dir + "/latest", name + "\n");
+      status = writeText(dir + "/" + kLatest, name + "\n");
   }
   std::error_code ignored;
-  if (rank.rank == 0 && !(all && status.ok()))
+  if (rank.rank == 0)
     fs::remove_all(temporary, ignored);
   if (!comm.meet(status.ok()) && status.ok())
     status = stoppedByOther();
@@ -118,19 +176,38 @@ Status writeCheckpoint(const Schedule &s, const LoadedRank &rank, Comm &comm, co
 
 // ---- finding ---------------------------------------------------------------------------------------
 
+// The one that `latest` names, if it is complete. After going back to an older checkpoint it is not the one with the
+// largest number, which then is of a run that was given up.
+static std::string latestOf(const std::string &dir) {
+  std::string text(std::strlen(kPrefix) + 20, '\0');
+  std::error_code e;
+  StatusOr<File> f = File::openRead(dir + "/" + kLatest);
+  if (!f.ok() || f->size() > static_cast<int64_t>(text.size()))
+    return "";
+  text.resize(static_cast<size_t>(f->size()));
+  if (!f->read(text.data(), f->size(), 0).ok() || !text.starts_with(kPrefix))
+    return "";
+  std::string folder = dir + "/" + text.substr(0, text.find('\n'));
+  return text.find('/') == std::string::npos && fs::exists(folder + "/" + kManifest, e) ? folder
+                                                                                        : "";
+}
+
 StatusOr<std::string> newestCheckpoint(const std::string &dir) {
+  if (std::string latest = latestOf(dir); !latest.empty())
+    return latest;
   std::error_code e;
   int64_t newest = -1;
   std::string found;
   for (fs::directory_iterator it(dir, e), end; !e && it != end; it.increment(e)) {
     std::string name = it->path().filename().string();
     int64_t update = 0;
+    std::error_code ignored; // a link that leads nowhere is no checkpoint
     if (!name.starts_with(kPrefix))
       continue;
     const char *digits = name.c_str() + std::strlen(kPrefix);
     auto r = std::from_chars(digits, name.c_str() + name.size(), update);
     if (r.ec == std::errc() && *r.ptr == '\0' && update > newest &&
-        fs::exists(it->path() / kManifest)) {
+        fs::exists(it->path() / kManifest, ignored)) {
       newest = update;
       found = it->path().string();
     }
@@ -151,7 +228,11 @@ StatusOr<Manifest> readManifest(const std::string &folder) {
     return Status::error("a manifest has at most 2^30 bytes").at(path);
   std::string text(static_cast<size_t>(f.size()), '\0');
   TRY(f.read(text.data(), f.size(), 0));
-  return parseManifest(text, path);
+  TRY_ASSIGN(Manifest m, parseManifest(text, path));
+  if (!isSealed(text))
+    return Status::error("is damaged: its checksum differs; resume from another checkpoint")
+        .at(path);
+  return m;
 }
 
 StatusOr<std::string> describeCheckpoint(const std::string &folder) {
@@ -181,7 +262,7 @@ StatusOr<std::string> describeCheckpoint(const std::string &folder) {
   // Reads everything: a checkpoint that is looked at is one that somebody wants to rely on.
   Status damage;
   for (const auto &[file, pieces] : files) {
-    StatusOr<PieceFile> f = PieceFile::open(folder + "/" + file);
+    StatusOr<PieceFile> f = openPieces(folder, file, m);
     if (!f.ok()) {
       damage.merge(std::move(f).status());
       continue;
@@ -189,7 +270,7 @@ StatusOr<std::string> describeCheckpoint(const std::string &folder) {
     for (const CheckpointTensor &t : m.tensors)
       for (const CheckpointPiece &p : t.pieces)
         if (DType stored; p.file == file)
-          damage.merge(f->read(t.key(), p.end - p.begin, &stored).status());
+          damage.merge(f->read(t.key(), p.begin, p.end, &stored).status());
   }
   TRY(std::move(damage));
   return out + fmt::format("{} files, all checksums right\n", files.size());

@@ -20,9 +20,16 @@ static Tensors byKey(const Manifest &m) {
   return out;
 }
 
+// "a, b, c and 7 more"
+static std::string shortList(std::vector<std::string> names) {
+  size_t more = names.size() > 5 ? names.size() - 5 : 0;
+  names.resize(names.size() - more);
+  return fmt::format("{}{}", fmt::join(names, ", "), more ? fmt::format(" and {} more", more) : "");
+}
+
 static Status checkTensors(const Schedule &s, const Manifest &m) {
   Tensors saved = byKey(m);
-  std::vector<std::string> missing;
+  std::vector<std::string> missing, extra;
   Status all;
   for (const StateSlot &slot : stateSlots(s)) {
     const BucketInfo &b = s.buckets[slot.bucket];
@@ -42,18 +49,17 @@ static Status checkTensors(const Schedule &s, const Manifest &m) {
     }
   }
   if (!missing.empty()) {
-    size_t more = missing.size() > 5 ? missing.size() - 5 : 0;
-    missing.resize(missing.size() - more);
-    all.merge(Status::error(fmt::format("the plan needs {}{}, which the checkpoint does not have",
-                                        fmt::join(missing, ", "),
-                                        more ? fmt::format(" and {} more", more) : ""))
+    all.merge(Status::error(fmt::format("the plan needs {}, which the checkpoint does not have",
+                                        shortList(missing)))
                   .note("was it made with another model or optimizer?"));
   }
   // A weight that nobody takes is one that would be lost; states of what is now frozen are not needed.
   for (const auto &[key, tensor] : saved)
     if (tensor->slot == "weight")
-      all.merge(Status::error(
-          fmt::format("the checkpoint has {}, which is no parameter of the plan", key)));
+      extra.push_back(key);
+  if (!extra.empty())
+    all.merge(Status::error(
+        fmt::format("the checkpoint has {}: no parameters of the plan", shortList(extra))));
   return all;
 }
 
@@ -84,8 +90,8 @@ namespace {
 
 class Loading {
 public:
-  Loading(const Schedule &s, const LoadedRank &rank, const std::string &folder)
-      : s(s), rank(rank), folder(folder) {}
+  Loading(const Schedule &s, const LoadedRank &rank, const Manifest &m, const std::string &folder)
+      : s(s), rank(rank), m(m), folder(folder) {}
 
   Status segment(const StateSlot &slot, const SegmentInfo &g, const CheckpointTensor &t) {
     const Buffer &buffer = s.persistent[static_cast<size_t>(slot.buffer)];
@@ -99,7 +105,7 @@ public:
         continue;
       TRY_ASSIGN(const PieceFile *f, open(p.file));
       DType stored;
-      TRY_ASSIGN(std::vector<std::byte> bytes, f->read(t.key(), p.end - p.begin, &stored));
+      TRY_ASSIGN(std::vector<std::byte> bytes, f->read(t.key(), p.begin, p.end, &stored));
       convert(buffer.type.dtype,
               rank.persistent(slot.buffer) + (g.at + lo - first) * byteSize(buffer.type.dtype),
               stored, bytes.data() + (lo - p.begin) * byteSize(stored), hi - lo);
@@ -111,7 +117,7 @@ private:
   StatusOr<const PieceFile *> open(const std::string &name) {
     auto it = files.find(name);
     if (it == files.end()) {
-      TRY_ASSIGN(PieceFile f, PieceFile::open(folder + "/" + name));
+      TRY_ASSIGN(PieceFile f, openPieces(folder, name, m));
       it = files.emplace(name, std::move(f)).first;
     }
     return &it->second;
@@ -119,6 +125,7 @@ private:
 
   const Schedule &s;
   const LoadedRank &rank;
+  const Manifest &m;
   const std::string &folder;
   std::map<std::string, PieceFile> files;
 };
@@ -128,7 +135,7 @@ private:
 Status loadCheckpoint(const Schedule &s, const LoadedRank &rank, const Manifest &m,
                       const std::string &folder) {
   Tensors saved = byKey(m);
-  Loading loading(s, rank, folder);
+  Loading loading(s, rank, m, folder);
   for (const StateSlot &slot : stateSlots(s))
     for (const SegmentInfo &g : s.buckets[slot.bucket].segments)
       if (auto it = saved.find(slot.name + "/" + paramName(g)); it != saved.end())

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
@@ -105,16 +106,51 @@ Status File::close() {
   return old < 0 || ::close(old) == 0 ? Status() : failed(name, "close");
 }
 
-Status renameFile(const std::string &from, const std::string &to) {
-  if (rename(from.c_str(), to.c_str()) != 0)
-    return failed(to, fmt::format("rename {} to it", from));
-  fs::path parent = fs::path(to).parent_path();
+static void syncFolderOf(const std::string &path) {
+  fs::path parent = fs::path(path).parent_path();
   int dir = ::open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (dir >= 0) {
     fsync(dir); // some file systems refuse; the rename itself has happened
     ::close(dir);
   }
+}
+
+Status renameFile(const std::string &from, const std::string &to) {
+  if (rename(from.c_str(), to.c_str()) != 0)
+    return failed(to, fmt::format("rename {} to it", from));
+  syncFolderOf(to);
   return {};
+}
+
+Status renameFolder(const std::string &from, const std::string &to) {
+  if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) != 0) {
+    std::error_code ignored; // nothing there to exchange, or the file system cannot
+    fs::remove_all(to, ignored);
+    return renameFile(from, to);
+  }
+  syncFolderOf(to);
+  return {};
+}
+
+StatusOr<FolderLock> FolderLock::take(const std::string &folder) {
+  std::error_code e;
+  fs::create_directories(folder, e);
+  if (!e && access(folder.c_str(), W_OK | X_OK) != 0)
+    e = std::error_code(errno, std::generic_category());
+  if (e)
+    return Status::error(fmt::format("this folder cannot be written: {}", e.message())).at(folder);
+  FolderLock lock;
+  lock.fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  // Some network file systems cannot lock; then there is no protection.
+  if (lock.fd >= 0 && flock(lock.fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+    return Status::error("another run writes its checkpoints into this folder").at(folder);
+  return lock;
+}
+
+FolderLock::FolderLock(FolderLock &&other) noexcept : fd(std::exchange(other.fd, -1)) {}
+FolderLock::~FolderLock() {
+  if (fd >= 0)
+    ::close(fd);
 }
 
 void removeFile(const std::string &path) { unlink(path.c_str()); }

@@ -43,7 +43,24 @@ private:
 
 /// Renames and syncs the directory, so that the new name survives a crash.
 Status renameFile(const std::string &from, const std::string &to);
+/// The same for a folder. One that has the name already is exchanged in one step, and is called `from` then, where the
+/// file system can; else it is removed.
+Status renameFolder(const std::string &from, const std::string &to);
 void removeFile(const std::string &path);
+
+/// Held by the one run that writes into a folder, until it ends in whatever way. Leaves nothing in the folder.
+class FolderLock {
+public:
+  /// Makes the folder if there is none. Errors: it cannot be written, another run has it.
+  static StatusOr<FolderLock> take(const std::string &folder);
+  FolderLock(FolderLock &&other) noexcept;
+  FolderLock &operator=(FolderLock &&other) = delete;
+  ~FolderLock();
+
+private:
+  FolderLock() = default;
+  int fd = -1;
+};
 
 /// directory/path, or why it is refused.
 StatusOr<std::string> pathInside(const std::string &directory, const std::string &path);

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
 #include <sys/resource.h>
@@ -29,10 +30,13 @@ std::string sizeText(int64_t bytes) {
 // Of a log that is gone on with: what was written after the checkpoint is written again.
 static std::string linesUpTo(const std::string &path, int64_t update) {
   std::string kept;
+  std::error_code e;
+  if (update == 0 || !std::filesystem::is_regular_file(path, e)) // a pipe has nothing to go on with
+    return kept;
   std::ifstream file(path);
-  for (std::string line; update > 0 && std::getline(file, line);) {
-    long long step = 0;
-    if (std::sscanf(line.c_str(), "{\"step\": %lld", &step) == 1 && step <= update)
+  for (std::string line; std::getline(file, line);) {
+    long long step = 0; // a line without its end was cut off by a kill
+    if (!file.eof() && std::sscanf(line.c_str(), "{\"step\": %lld", &step) == 1 && step <= update)
       kept += line + "\n";
   }
   return kept;
@@ -43,7 +47,8 @@ StatusOr<std::unique_ptr<RunLog>> RunLog::create(const Trainer &t, const LogOpti
   if (!o.jsonPath.empty()) {
     std::string kept = linesUpTo(o.jsonPath, o.firstUpdate);
     log->json = std::fopen(o.jsonPath.c_str(), "we");
-    if (log->json && std::fwrite(kept.data(), 1, kept.size(), log->json) != kept.size())
+    if (log->json && (std::fwrite(kept.data(), 1, kept.size(), log->json) != kept.size() ||
+                      std::fflush(log->json) != 0)) // a kill before the first update loses nothing
       return Status::error(fmt::format("cannot write: {}", std::strerror(errno))).at(o.jsonPath);
     if (!log->json)
       return Status::error(fmt::format("cannot create: {}", std::strerror(errno))).at(o.jsonPath);

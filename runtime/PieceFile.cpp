@@ -30,18 +30,21 @@ uint64_t checksum(const void *bytes, size_t n) {
   return mix(mix(mix(mix(n, h[0]), h[1]), h[2]), h[3]);
 }
 
-Status writePieces(const std::string &path, const std::vector<PieceData> &pieces) {
+Status writePieces(const std::string &path, const std::string &owner,
+                   const std::vector<PieceData> &pieces) {
   std::string sums, tensors;
   int64_t at = 0;
   for (const PieceData &p : pieces) {
     int64_t bytes = p.elems * byteSize(p.dtype);
-    sums += fmt::format(",{}:\"{:016x}\"", jsonQuoted("sum " + p.key),
+    sums += fmt::format(",{}:\"{} {:016x}\"", jsonQuoted("sum " + p.key), p.begin,
                         checksum(p.data, static_cast<size_t>(bytes)));
     tensors += fmt::format(",{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
                            jsonQuoted(p.key), safetensorsName(p.dtype), p.elems, at, at + bytes);
     at += bytes;
   }
-  std::string json = "{\"__metadata__\":{\"format\":\"dsplan\"" + sums + "}" + tensors + "}";
+  std::string json =
+      "{\"__metadata__\":{\"format\":\"dsplan\",\"checkpoint\":" + jsonQuoted(owner) + sums + "}" +
+      tensors + "}";
   json.resize((json.size() + 7) / 8 * 8, ' ');
   std::string head;
   for (int i = 0; i < 8; ++i)
@@ -82,16 +85,21 @@ std::optional<PieceFile::Entry> entryOf(const JsonMember &m, const JsonValue *su
   if (!t || !shape || shape->members.size() != 1 || !offsets || offsets->members.size() != 2 ||
       !sum)
     return std::nullopt;
-  auto elems = integer(&shape->members[0].value), begin = integer(&offsets->members[0].value),
-       end = integer(&offsets->members[1].value);
-  if (!elems || !begin || !end || *begin > *end || *end > size - start ||
-      *elems > size / byteSize(*t) || *end - *begin != *elems * byteSize(*t))
+  auto elems = integer(&shape->members[0].value), from = integer(&offsets->members[0].value),
+       to = integer(&offsets->members[1].value);
+  if (!elems || !from || !to || *from > *to || *to > size - start || *elems > size / byteSize(*t) ||
+      *to - *from != *elems * byteSize(*t))
     return std::nullopt;
   e.dtype = *t;
   e.elems = *elems;
-  e.offset = start + *begin;
-  auto r = std::from_chars(sum->text.data(), sum->text.data() + sum->text.size(), e.sum, 16);
-  if (r.ec != std::errc() || r.ptr != sum->text.data() + sum->text.size())
+  e.offset = start + *from;
+  const char *text = sum->text.data(), *end = text + sum->text.size(); // "BEGIN HEX"
+  auto first = std::from_chars(text, end, e.begin);
+  if (first.ec != std::errc() || first.ptr == end || *first.ptr != ' ' || e.begin < 0 ||
+      e.begin > INT64_MAX - e.elems)
+    return std::nullopt;
+  auto r = std::from_chars(first.ptr + 1, end, e.sum, 16);
+  if (r.ec != std::errc() || r.ptr != end)
     return std::nullopt;
   return e;
 }
@@ -116,6 +124,8 @@ StatusOr<PieceFile> PieceFile::open(const std::string &path) {
   TRY(f.file.read(json.data(), static_cast<int64_t>(length), 8));
   TRY_ASSIGN(JsonValue root, parseJson(json, path));
   const JsonValue *sums = root.find("__metadata__");
+  if (const JsonValue *owner = sums ? sums->find("checkpoint") : nullptr)
+    f.checkpoint = owner->text;
   for (const JsonMember &m : root.members) {
     if (m.key == "__metadata__")
       continue;
@@ -130,15 +140,16 @@ StatusOr<PieceFile> PieceFile::open(const std::string &path) {
   return f;
 }
 
-StatusOr<std::vector<std::byte>> PieceFile::read(const std::string &key, int64_t elems,
+StatusOr<std::vector<std::byte>> PieceFile::read(const std::string &key, int64_t begin, int64_t end,
                                                  DType *dtype) const {
   auto it = table.find(key);
   if (it == table.end())
     return Status::error("has no " + key + ", which the manifest places there").at(file.path());
   const Entry &e = it->second;
-  if (e.elems != elems)
-    return Status::error(
-               fmt::format("{} has {} elements, the manifest says {}", key, e.elems, elems))
+  if (e.begin != begin || e.elems != end - begin)
+    return Status::error(fmt::format("has elements {} to {} of {}, the manifest places {} to {} "
+                                     "there: another rank's file?",
+                                     e.begin, e.begin + e.elems, key, begin, end))
         .at(file.path());
   std::vector<std::byte> bytes(static_cast<size_t>(e.elems * byteSize(e.dtype)));
   TRY(file.read(bytes.data(), static_cast<int64_t>(bytes.size()), e.offset));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One rank's safetensors file of a checkpoint: flat tensors by key, each with a checksum in the header's metadata.
+// One rank's safetensors file of a checkpoint: flat tensors by key. The header's metadata says which checkpoint the
+// file belongs to and, for each tensor, its first element and a checksum, so that files that changed places are found.
 #pragma once
 
 #include "ir/DType.h"
@@ -18,12 +19,13 @@ uint64_t checksum(const void *bytes, size_t n);
 struct PieceData {
   std::string key;
   DType dtype = DType::F32;
-  int64_t elems = 0;
-  const void *data = nullptr; // elems x byteSize(dtype)
+  int64_t begin = 0, elems = 0; // of the tensor's elements
+  const void *data = nullptr;   // elems x byteSize(dtype)
 };
 
-/// Makes the file, with all of its bytes synced.
-Status writePieces(const std::string &path, const std::vector<PieceData> &pieces);
+/// Makes the file, with all of its bytes synced. `owner` names the checkpoint.
+Status writePieces(const std::string &path, const std::string &owner,
+                   const std::vector<PieceData> &pieces);
 
 class PieceFile {
 public:
@@ -32,15 +34,19 @@ public:
 
   struct Entry {
     DType dtype = DType::F32;
-    int64_t elems = 0, offset = 0; // bytes from the file's start
+    int64_t begin = 0, elems = 0;
+    int64_t offset = 0; // bytes from the file's start
     uint64_t sum = 0;
   };
   const std::map<std::string, Entry> &entries() const { return table; }
-  /// The whole piece, checked against its checksum; it must have `elems` elements.
-  StatusOr<std::vector<std::byte>> read(const std::string &key, int64_t elems, DType *dtype) const;
+  const std::string &owner() const { return checkpoint; }
+  /// Elements [begin, end) of the tensor, checked against their checksum; the piece must be just these.
+  StatusOr<std::vector<std::byte>> read(const std::string &key, int64_t begin, int64_t end,
+                                        DType *dtype) const;
 
 private:
   File file;
+  std::string checkpoint;
   std::map<std::string, Entry> table;
 };
 

@@ -2,14 +2,27 @@
 #include "runtime/Save.h"
 
 #include "ir/Json.h"
+#include "runtime/CheckpointState.h"
 #include "runtime/Convert.h"
 #include "runtime/File.h"
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <map>
 #include <set>
 
 namespace ds {
+
+Status checkNames(const Schedule &s) {
+  std::set<std::string> names;
+  for (const BucketInfo &b : s.buckets)
+    for (const SegmentInfo &g : b.segments)
+      if (!names.insert(paramName(g)).second)
+        return Status::error(fmt::format("two parameters are called {} in files, which could not "
+                                         "be read again",
+                                         paramName(g)));
+  return {};
+}
 
 namespace {
 
@@ -27,25 +40,27 @@ struct Layout {
 };
 
 StatusOr<Layout> layOut(const Schedule &s) {
+  TRY(checkNames(s));
   Layout l;
   std::string json = "{\"__metadata__\":{\"format\":\"pt\"}";
   int64_t at = 0;
-  std::set<std::string> names;
+  // By name: how parameters are cut into buckets changes no byte of the file.
+  std::map<std::string, std::pair<const BucketInfo *, const SegmentInfo *>> params;
   for (const BucketInfo &b : s.buckets)
-    for (const SegmentInfo &g : b.segments) {
-      const std::string &name = g.exportName.empty() ? g.param : g.exportName;
-      if (!names.insert(name).second)
-        return Status::error(fmt::format("two parameters are called {}", name));
-      DType t = g.source.kind == Source::Kind::File ? g.source.stored : b.dtype;
-      int64_t bytes = Type(t, g.shape).bytes();
-      std::string shape;
-      for (int64_t d : g.shape)
-        shape += (shape.empty() ? "" : ",") + std::to_string(d);
-      json += fmt::format(",{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
-                          jsonQuoted(name), safetensorsName(t), shape, at, at + bytes);
-      l.tensors.push_back({&b, &g, t, at});
-      at += bytes;
-    }
+    for (const SegmentInfo &g : b.segments)
+      params.emplace(paramName(g), std::pair(&b, &g));
+  for (const auto &[name, param] : params) {
+    const auto &[b, g] = param;
+    DType t = g->source.kind == Source::Kind::File ? g->source.stored : b->dtype;
+    int64_t bytes = Type(t, g->shape).bytes();
+    std::string shape;
+    for (int64_t d : g->shape)
+      shape += (shape.empty() ? "" : ",") + std::to_string(d);
+    json += fmt::format(",{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
+                        jsonQuoted(name), safetensorsName(t), shape, at, at + bytes);
+    l.tensors.push_back({b, g, t, at});
+    at += bytes;
+  }
   json += '}';
   json.resize((json.size() + 7) / 8 * 8, ' ');
   for (int i = 0; i < 8; ++i)

@@ -13,4 +13,7 @@ namespace ds {
 /// error nothing is left behind, and every rank returns an error.
 Status saveModel(const Schedule &s, const LoadedRank &rank, Comm &comm, const std::string &path);
 
+/// Files tell parameters apart by paramName; an error if two have the same.
+Status checkNames(const Schedule &s);
+
 } // namespace ds

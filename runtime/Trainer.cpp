@@ -6,6 +6,7 @@
 #include "runtime/Trainer.h"
 
 #include "runtime/Checkpoint.h"
+#include "runtime/CheckpointState.h"
 #include "runtime/Convert.h"
 #include "runtime/Save.h"
 #include "runtime/Sources.h"
@@ -201,6 +202,7 @@ Manifest Trainer::Impl::manifest() const {
   m.data = options.data;
   m.seed = options.seed;
   m.shuffle = options.shuffle;
+  m.tensors = resumed.tensors;
   return m;
 }
 
@@ -209,6 +211,8 @@ Status Trainer::Impl::readResume() {
     return {};
   TRY_ASSIGN(resumed, readManifest(options.resume));
   Status s = checkResume(schedule, resumed);
+  std::vector<int> scalars = stateScalars(schedule);
+  int lr = schedule.findPersistent("lr");
   if (resumed.seed != options.seed || resumed.shuffle != options.shuffle)
     s.merge(Status::error(
         fmt::format("the checkpoint's samples come by seed {}{}, this run's by seed {}{}; "
@@ -220,6 +224,9 @@ Status Trainer::Impl::readResume() {
   if (resumed.data != options.data)
     notes.push_back(fmt::format("the checkpoint was made with --data {}, this run goes on with {}",
                                 resumed.data, options.data));
+  for (const CheckpointScalar &c : resumed.scalars)
+    if (c.name == "lr" && std::find(scalars.begin(), scalars.end(), lr) == scalars.end())
+      notes.push_back("the checkpoint was made with a learning rate schedule, this run has none");
   updates = firstUpdate = resumed.update;
   return {};
 }

@@ -4,6 +4,7 @@
 #include "frontend/ConfigFile.h"
 #include "ir/GraphText.h"
 #include "tools/Diagnostics.h"
+#include "tools/ReadModule.h"
 #include "tools/Text.h"
 #include "tools/Workspace.h"
 
@@ -142,20 +143,6 @@ static Status overridesFromFlags(ConfigOverrides &o) {
   for (const std::string &path : allowUnknown)
     o.allowUnknown.push_back(path);
   return s;
-}
-
-static StatusOr<std::unique_ptr<Module>> readModule(const std::string &path, const PlanConfig &c,
-                                                    ImportReport &report, bool exampleDims) {
-  if (isOnnxPath(path))
-    return importModel(path, c, &report, exampleDims);
-  if (!llvm::StringRef(path).endswith(".dsir"))
-    return Status::error("expected a model (.onnx, .onnxtext or .dsir)").at(path);
-  TRY_ASSIGN(std::string text, readInput(path));
-  TRY_ASSIGN(std::unique_ptr<Module> m, parseModule(text, path));
-  size_t slash = path.rfind('/');
-  m->directory = slash == std::string::npos ? "." : path.substr(0, slash);
-  TRY(verifyModule(*m));
-  return m;
 }
 
 // An assumed micro-batch gives way to the number of rows that the model states.

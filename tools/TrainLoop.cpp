@@ -15,8 +15,12 @@ static volatile std::sig_atomic_t caught = 0;
 
 void catchSignals() {
   struct sigaction action = {};
-  action.sa_handler = [](int signal) { caught = signal; };
-  action.sa_flags = SA_RESETHAND | SA_RESTART;
+  action.sa_handler = [](int which) {
+    caught = which;
+    signal(SIGINT, SIG_DFL); // the second one, whichever it is
+    signal(SIGTERM, SIG_DFL);
+  };
+  action.sa_flags = SA_RESTART;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
 }

@@ -2,7 +2,9 @@
 //
 // dsexec: trains under a schedule.
 #include "runtime/Checkpoint.h"
+#include "runtime/File.h"
 #include "runtime/Log.h"
+#include "runtime/Save.h"
 #include "runtime/Trainer.h"
 #include "tools/Args.h"
 #include "tools/Devices.h"
@@ -16,6 +18,7 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <filesystem>
+#include <optional>
 #include <unistd.h>
 
 namespace cl = llvm::cl;
@@ -66,7 +69,7 @@ static cl::opt<int64_t>
                           "SIGINT or SIGTERM ends the run"));
 static cl::opt<std::string>
     resume("resume", cl::value_desc("auto|name"), cl::cat(running),
-           cl::desc("Go on from a checkpoint of --checkpoint-dir: the newest (auto; none: start\n"
+           cl::desc("Go on from a checkpoint of --checkpoint-dir: the latest (auto; none: start\n"
                     "anew), or the one of this name; --steps counts from the very start"));
 static cl::opt<std::string> inspect("inspect", cl::value_desc("folder"), cl::cat(output),
                                     cl::desc("Print what a checkpoint holds, check it, and end"));
@@ -174,6 +177,14 @@ static StatusOr<int> run() {
   TRY_ASSIGN(std::unique_ptr<Trainer> t, Trainer::create(std::move(s), std::move(d), o));
   TRY_ASSIGN(int64_t total, totalUpdates(*t));
 
+  if (!savePath.empty() || !checkpointDir.empty())
+    TRY(checkNames(t->schedule()));
+  std::optional<FolderLock> lock;
+  if (!checkpointDir.empty()) {
+    TRY_ASSIGN(FolderLock taken, FolderLock::take(checkpointDir));
+    lock.emplace(std::move(taken));
+  }
+
   const Schedule &plan = t->schedule();
   llvm::outs() << name << ": " << plan.world() << " ranks x " << t->threads() << " threads on "
                << deviceName << ", stage " << plan.step.stage << ", micro-batch "
@@ -182,7 +193,9 @@ static StatusOr<int> run() {
   for (const std::string &note : t->notes())
     llvm::outs() << note << "\n";
   if (!from.empty())
-    llvm::outs() << "going on from " << from << ", update " << t->updates() << "\n";
+    llvm::outs() << "going on from " << from << ", update " << t->updates()
+                 << (t->updates() >= total ? ": nothing is left of " + std::to_string(total) : "")
+                 << "\n";
   llvm::outs().flush();
 
   LogOptions l;

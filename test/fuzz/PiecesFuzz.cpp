@@ -14,7 +14,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     return 0;
   for (const auto &[key, entry] : f->entries()) {
     DType t;
-    StatusOr<std::vector<std::byte>> bytes = f->read(key, entry.elems, &t);
+    StatusOr<std::vector<std::byte>> bytes =
+        f->read(key, entry.begin, entry.begin + entry.elems, &t);
     if (bytes.ok())
       fuzz::require(t == entry.dtype &&
                         static_cast<int64_t>(bytes->size()) == entry.elems * byteSize(t),

@@ -46,7 +46,8 @@ static GraphSpec drawGraph(Choices &c) {
 // What may differ between two runs with the same bits.
 static void drawPlan(Choices &c, PlanConfig &p) {
   static const std::vector<int64_t> buckets{1, 7, 40, 300, 500'000'000}, kept{0, 5, 30, 100'000};
-  static const std::vector<std::string> reduce{"", "", "boundary", "every"};
+  static const std::vector<std::string> reduce{"", "", "boundary", "every"},
+      carry{"", "on", "on", "off"};
   p.stage = c.below(4);
   p.reduceBucketSize = c.of(buckets);
   p.allgatherBucketSize = c.chance(30) ? c.of(buckets) : 500'000'000;
@@ -54,6 +55,7 @@ static void drawPlan(Choices &c, PlanConfig &p) {
   p.prefetchBucketSize = c.chance(30) ? 0 : 50'000'000;
   p.overlap = c.chance(70);
   p.reduce = c.of(reduce);
+  p.carry = c.of(carry);
 }
 
 static void drawOptimizer(Choices &c, PlanConfig &p) {
@@ -75,11 +77,18 @@ static void drawOptimizer(Choices &c, PlanConfig &p) {
   if (!c.chance(40))
     return;
   SchedulerConfig &s = p.scheduler;
-  s.type = "WarmupLR";
-  s.minLr = o.lr * 0.3;
+  static const std::vector<std::string> schedules{"WarmupLR", "WarmupDecayLR", "WarmupCosineLR"};
+  s.type = c.of(schedules);
   s.warmupSteps = 2 + c.below(4);
   s.logWarmup = c.chance(50);
-  if (c.chance(50))
+  if (s.type != "WarmupLR")
+    s.totalSteps = 1 + c.below(8); // also less than the warm-up
+  if (s.type == "WarmupCosineLR") {
+    s.minRatio = 0.3;
+    return;
+  }
+  s.minLr = o.lr * 0.3;
+  if (s.type == "WarmupDecayLR" || c.chance(50))
     s.maxLr = o.lr * 1.5;
 }
 

@@ -161,6 +161,7 @@ private:
     set(&PlanConfig::prefetchBucketSize, plain.prefetchBucketSize);
     set(&PlanConfig::persistenceThreshold, plain.persistenceThreshold);
     set(&PlanConfig::overlap, plain.overlap);
+    set(&PlanConfig::carry, plain.carry);
     if (best.spec.partner.stage != best.spec.config.stage)
       attempt([](CaseSpec &s) { s.partner.stage = s.config.stage; });
     if (best.spec.config.clip != 0)

@@ -78,7 +78,8 @@ protected:
 
   void SetUp() override {
     Status s = writePieces(
-        path, {{"weight/w", DType::F32, 5, w.data()}, {"exp_avg/w", DType::F64, 2, m.data()}});
+        path, "update 12",
+        {{"weight/w", DType::F32, 0, 5, w.data()}, {"exp_avg/w", DType::F64, 7, 2, m.data()}});
     ASSERT_TRUE(s.ok()) << s.str();
   }
   void TearDown() override { std::remove(path.c_str()); }
@@ -94,12 +95,14 @@ TEST_F(PieceFileTest, ReadsBack) {
   auto f = PieceFile::open(path);
   ASSERT_TRUE(f.ok()) << f.status().str();
   DType t;
-  auto b = f->read("exp_avg/w", 2, &t);
+  EXPECT_EQ(f->owner(), "update 12");
+  auto b = f->read("exp_avg/w", 7, 9, &t);
   ASSERT_TRUE(b.ok()) << b.status().str();
   EXPECT_EQ(t, DType::F64);
   EXPECT_EQ(std::memcmp(b->data(), m.data(), b->size()), 0);
-  EXPECT_FALSE(f->read("exp_avg/w", 3, &t).ok());
-  EXPECT_FALSE(f->read("exp_avg/v", 2, &t).ok());
+  EXPECT_FALSE(f->read("exp_avg/w", 7, 10, &t).ok());
+  EXPECT_FALSE(f->read("exp_avg/w", 0, 2, &t).ok()); // as many elements, but not these
+  EXPECT_FALSE(f->read("exp_avg/v", 7, 9, &t).ok());
 }
 
 // Every flipped bit and every cut is found by opening the file or by reading its pieces.
@@ -110,7 +113,7 @@ TEST_F(PieceFileTest, EveryDamageIsFound) {
     DType a, b;
     if (!f.ok())
       return false;
-    auto x = f->read("weight/w", 5, &a), y = f->read("exp_avg/w", 2, &b);
+    auto x = f->read("weight/w", 0, 5, &a), y = f->read("exp_avg/w", 7, 9, &b);
     return x.ok() && y.ok() && a == DType::F32 && b == DType::F64 &&
            std::memcmp(x->data(), w.data(), x->size()) == 0 &&
            std::memcmp(y->data(), m.data(), y->size()) == 0;

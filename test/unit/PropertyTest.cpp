@@ -81,7 +81,8 @@ std::set<std::string> featuresOf(const Case &c) {
     has.insert(p->optimizer.nesterov ? "nesterov" : "no nesterov");
     has.insert(p->optimizer.weightDecay != 0 ? "decay" : "no decay");
     has.insert(p->clip != 0 ? "clip" : "no clip");
-    has.insert(p->scheduler.type.empty() ? "constant" : "warmup");
+    has.insert(p->scheduler.type.empty() ? "constant" : p->scheduler.type);
+    has.insert("carry " + p->carry);
     has.insert("dtype " + p->dtype);
   }
   has.insert("world " + std::to_string(c.config.world));
@@ -127,7 +128,12 @@ TEST(Property, TheDailySeedsDrawEveryFeature) {
                              "clip",
                              "no clip",
                              "constant",
-                             "warmup",
+                             "WarmupLR",
+                             "WarmupDecayLR",
+                             "WarmupCosineLR",
+                             "carry ",
+                             "carry on",
+                             "carry off",
                              "dtype ",
                              "dtype f32",
                              "dtype f64",
