@@ -160,8 +160,8 @@ Status writeCheckpoint(const Schedule &s, const LoadedRank &rank, Comm &comm, co
       m.scalars.push_back({buffer.name, buffer.type, {bytes, bytes + buffer.type.bytes()}});
     }
     status = writeText(temporary + "/" + kManifest, sealed(printManifest(m)));
-    if (status
-            .ok()) // the same update again: the new one takes its place, and the old one goes away
+    // The same update again: the new one takes its place, and the old one goes away.
+    if (status.ok())
       status = renameFolder(temporary, dir + "/" + name);
     if (status.ok())
       status = writeText(dir + "/" + kLatest, name + "\n");

@@ -48,31 +48,29 @@ RankExecutor::RankExecutor(const Schedule &s, const LoadedRank &rank,
     eval = static_cast<int>(p - s.programs.data());
   for (size_t v = 0; v < rank.valueNames.size(); ++v) {
     if (rank.valueNames[v] == "eval_loss")
-      lossValue = static_cast<int64_t>(v);
+      lossValue = v;
     if (rank.valueNames[v] == "eval_count")
-      countValue = static_cast<int64_t>(v);
+      countValue = v;
   }
 }
 
-void RankExecutor::runEval(Stream s, int64_t batches, Feeder &data) {
+void RankExecutor::runEval(Stream s, int64_t update, int64_t batches, Feeder &data) {
   int stream = static_cast<int>(s);
   if (!started[stream].set && start >= 0 &&
-      !runProgram(static_cast<size_t>(start), 0, stream, 0, &data))
+      !runProgram(static_cast<size_t>(start), 0, stream, update, &data))
     return;
   started[stream].set = true;
   if (s == Stream::Compute)
     evalSum = evalCount = 0;
   for (int64_t b = 0; b < batches; ++b) {
-    if (!runProgram(static_cast<size_t>(eval), 0, stream, 0, &data))
+    if (!runProgram(static_cast<size_t>(eval), 0, stream, update, &data))
       return;
     if (s == Stream::Feed)
       data.release(rank.rank);
-    if (s != Stream::Compute || lossValue < 0)
+    if (s != Stream::Compute)
       continue;
-    double count = countValue < 0 ? 1 : results[static_cast<size_t>(countValue)];
-    if (count > 0)
-      evalSum += results[static_cast<size_t>(lossValue)] * count;
-    evalCount += count;
+    evalSum += results[lossValue] * results[countValue];
+    evalCount += results[countValue];
   }
 }
 

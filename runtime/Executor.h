@@ -37,8 +37,9 @@ public:
   /// program, instruction and origin.
   void runUpdate(Stream stream, int64_t update);
 
-  /// Runs this stream's part of `batches` rounds of program `eval`, fed by `data`. All streams must be idle before.
-  void runEval(Stream stream, int64_t batches, Feeder &data);
+  /// Runs this stream's part of `batches` rounds of program `eval`, fed by `data`, after update number `update` (-1: before
+  /// the first). All streams must be idle before.
+  void runEval(Stream stream, int64_t update, int64_t batches, Feeder &data);
   /// Of the last evaluation: the sum of losses times labels, and the labels.
   std::pair<double, double> evaluated() const { return {evalSum, evalCount}; }
 
@@ -68,7 +69,7 @@ private:
   };
   Base bases[kStreams];      // each thread's own: the counts at which the current program began
   int start = -1, eval = -1; // indices of these programs
-  int64_t lossValue = -1, countValue = -1; // of eval, in results
+  size_t lossValue = 0, countValue = 0; // of eval, in results
   double evalSum = 0, evalCount = 0;
   struct alignas(64) Flag {
     bool set = false;

@@ -83,12 +83,10 @@ Status writeSlice(const Schedule &s, const LoadedRank &rank, const Layout &l,
   std::vector<std::byte> chunk;
   for (const SavedTensor &t : l.tensors) {
     const BucketInfo &b = *t.bucket;
-    int64_t slice = b.elems / s.world(), first = rank.rank * slice;
-    int64_t total = Type(b.dtype, t.segment->shape).elems();
-    int64_t lo = std::max(first, t.segment->at);
-    int64_t hi = std::min(first + slice, t.segment->at + total);
+    ElemRange owned = ownedElems(s, b, *t.segment, rank.rank);
+    int64_t lo = t.segment->at + owned.begin, hi = t.segment->at + owned.end;
     const std::byte *data = rank.persistent(s.findPersistent(b.name));
-    int64_t base = b.sharded ? first : 0;
+    int64_t base = b.sharded ? rank.rank * (b.elems / s.world()) : 0;
     constexpr int64_t kStep = 1 << 18;
     for (int64_t e = lo; e < hi; e += kStep) {
       int64_t n = std::min(kStep, hi - e), size = byteSize(t.dtype);

@@ -80,6 +80,7 @@ struct Trainer::Impl {
   void post(Job j);
   void drain();
   Status readResume();
+  Status openEval();
   Manifest manifest() const; // of this run as it stands
   Status worst();
   ~Impl();
@@ -140,7 +141,7 @@ void Trainer::Impl::runJob(int rank, Stream stream, int64_t update) {
     return;
   }
   if (job == Job::Eval) {
-    executors[r]->runEval(stream, evalFeeder->updatesPerEpoch(), *evalFeeder);
+    executors[r]->runEval(stream, updates - 1, evalFeeder->updatesPerEpoch(), *evalFeeder);
     return;
   }
   if (stream != Stream::Compute)
@@ -231,12 +232,37 @@ Status Trainer::Impl::readResume() {
   return {};
 }
 
+// Data that cannot be evaluated is told before the first update, not after the last one.
+Status Trainer::Impl::openEval() {
+  const SchedProgram *eval = schedule.program("eval");
+  auto returns = [&](const char *name) {
+    return std::count(eval->returnNames.begin(), eval->returnNames.end(), name) == 1;
+  };
+  if (!eval || !returns("eval_loss") || !returns("eval_count"))
+    return Status::error(
+        "the plan has no program eval that returns eval_loss and eval_count; plan it "
+        "with --eval");
+  TRY_ASSIGN(std::vector<DataInput> inputs, dataInputs(schedule));
+  TRY_ASSIGN(std::unique_ptr<DataSource> source, openData(options.evalData, std::move(inputs)));
+  FeedOptions o;
+  o.shuffle = false;
+  o.micros = 1;
+  TRY_ASSIGN(evalFeeder, Feeder::create(schedule, std::move(source), o));
+  if (evalFeeder->updatesPerEpoch() == 0)
+    return Status::error("evaluation needs data with an end, found " + options.evalData);
+  return {};
+}
+
 Status Trainer::Impl::prepare() {
   world = static_cast<int>(schedule.world());
   TRY(verifySchedule(schedule));
   TRY(checkSources(schedule));
   TRY_ASSIGN(sequence, updateSequence(schedule));
   TRY(readResume());
+  if (!options.evalData.empty()) {
+    TRY(openEval());
+    evalFeeder.reset();
+  }
   bool feeds = false;
   for (const SchedProgram &p : schedule.programs)
     for (const Instr &i : p.instrs)
@@ -348,21 +374,12 @@ StatusOr<double> Trainer::value(const std::string &name, int rank) const {
       ->values()[static_cast<size_t>(at - names.begin())];
 }
 
-StatusOr<EvalResult> Trainer::evaluate(const std::string &data) {
+StatusOr<EvalResult> Trainer::evaluate() {
   Impl &t = *impl;
   t.drain();
   if (t.abort.raised())
     return t.abort.status();
-  if (!t.schedule.program("eval"))
-    return Status::error("the plan has no program eval; plan it with --eval");
-  TRY_ASSIGN(std::vector<DataInput> inputs, dataInputs(t.schedule));
-  TRY_ASSIGN(std::unique_ptr<DataSource> source, openData(data, std::move(inputs)));
-  FeedOptions o;
-  o.shuffle = false;
-  o.micros = 1;
-  TRY_ASSIGN(t.evalFeeder, Feeder::create(t.schedule, std::move(source), o));
-  if (t.evalFeeder->updatesPerEpoch() == 0)
-    return Status::error("evaluation needs data with an end, found " + data);
+  TRY(t.openEval());
   t.evalFeeder->start();
   t.post(Job::Eval);
   EvalResult r;

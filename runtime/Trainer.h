@@ -23,6 +23,7 @@ struct RunOptions {
   double linkBytesPerSecond = 0; // slows collectives (test knob); 0: off
   size_t traceEvents = 0;        // per stream; 0: no trace
   uint8_t arenaFill = 0;         // byte the arenas start with
+  std::string evalData;          // for evaluate, checked by create; empty: none
   std::string resume; // folder of a checkpoint to go on from; empty: from the model's weights
   bool watch = false; // execute in list order under a MemoryWatch (slow)
 };
@@ -56,9 +57,9 @@ public:
   /// Any value that the schedule returns, by name, as of the last update on a rank (its first element).
   StatusOr<double> value(const std::string &name, int rank = 0) const;
 
-  /// The loss over `data` (as RunOptions::data, with an end) with the weights as they are; changes nothing. The plan must
-  /// have a program eval. Samples that do not fill a micro-batch on every rank are dropped.
-  StatusOr<EvalResult> evaluate(const std::string &data);
+  /// The loss over RunOptions::evalData with the weights as they are; changes nothing. Samples that do not fill a
+  /// micro-batch on every rank are dropped.
+  StatusOr<EvalResult> evaluate();
 
   Status saveModel(const std::string &path);
   /// The state after the last update as a checkpoint in dir (runtime/Checkpoint.h).

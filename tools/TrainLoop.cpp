@@ -64,10 +64,10 @@ StatusOr<int> train(Trainer &t, RunLog &log, const TrainLoop &o) {
   Saver saver(t, log, o.checkpointDir);
   int64_t inARow = 0, evaluatedAt = -1;
   auto evaluate = [&]() -> Status {
-    if (o.evalData.empty() || evaluatedAt == t.updates())
+    if (!o.evaluates || evaluatedAt == t.updates())
       return {};
     evaluatedAt = t.updates();
-    TRY_ASSIGN(EvalResult r, t.evaluate(o.evalData));
+    TRY_ASSIGN(EvalResult r, t.evaluate());
     return log.evaluated(t.updates(), r);
   };
   while (t.updates() < o.total && !caught) {

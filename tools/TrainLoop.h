@@ -13,7 +13,7 @@ struct TrainLoop {
   int64_t maxSkips = 3;
   std::string checkpointDir; // empty: none
   int64_t saveInterval = 0;  // updates; 0: at the end only
-  std::string evalData;      // empty: none
+  bool evaluates = false;    // the trainer has data for it
   int64_t evalInterval = 0;  // updates; 0: at the end only
 };
 

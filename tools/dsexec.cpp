@@ -168,6 +168,7 @@ static StatusOr<int> run() {
   o.threads = threads;
   o.linkBytesPerSecond = linkRate;
   o.resume = from;
+  o.evalData = evalData;
   o.traceEvents = tracePath.empty() ? 0 : size_t(1) << 16;
   if (selfChecks) {
     TRY(selfCheck({std::move(s), std::move(d), o, steps.getNumOccurrences() ? steps : 2,
@@ -207,8 +208,8 @@ static StatusOr<int> run() {
   l.jsonPath = logJson;
   TRY_ASSIGN(std::unique_ptr<RunLog> log, RunLog::create(*t, l));
   catchSignals();
-  StatusOr<int> ended =
-      train(*t, *log, {total, maxSkips, checkpointDir, saveInterval, evalData, evalInterval});
+  StatusOr<int> ended = train(
+      *t, *log, {total, maxSkips, checkpointDir, saveInterval, !evalData.empty(), evalInterval});
   log->endLine();
   Status after = std::move(ended).status();
   if (!tracePath.empty()) // also after an error: it shows what came before

@@ -14,25 +14,6 @@ using namespace ds;
 
 namespace {
 
-const char *kMlp = R"(module @mlp {
-  param @w1 : f32[16,32] init normal(1,0.4)
-  param @b1 : f32[32] init normal(2,0.1)
-  param @w2 : f32[32,32] init normal(3,0.4)
-  param @w3 : f32[32,8] init normal(4,0.4)
-
-  func @micro(%x: f32[4,16]) {
-  forward:
-    %h1.mm = matmul %x, @w1 : f32[4,32]
-    %h1.pre = add %h1.mm, @b1 : f32[4,32]
-    %h1 = tanh %h1.pre : f32[4,32]
-    %h2.mm = matmul %h1, @w2 : f32[4,32]
-    %h2 = relu %h2.mm : f32[4,32]
-    %logits = matmul %h2, @w3 : f32[4,8]
-    return %logits
-  }
-}
-)";
-
 Schedule planned(int64_t stage, int64_t gradAccum) {
   PlanConfig c;
   c.stage = stage;
@@ -45,7 +26,7 @@ Schedule planned(int64_t stage, int64_t gradAccum) {
   c.loss.logits = "logits";
   c.persistenceThreshold = 0;
   c.reduceBucketSize = c.allgatherBucketSize = 1024; // several buckets
-  auto m = parseModule(kMlp, "mlp.dsir");
+  auto m = parseModule(kDamageMlp, "mlp.dsir");
   EXPECT_TRUE(m.ok()) << m.status().str();
   auto s = planSchedule(**m, c);
   EXPECT_TRUE(s.ok()) << s.status().str();

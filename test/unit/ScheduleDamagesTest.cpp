@@ -6,6 +6,7 @@
 #include "ir/GraphText.h"
 #include "passes/Passes.h"
 #include "test/unit/ScheduleOracle.h"
+#include "test/unit/ScheduleSamples.h"
 
 #include <gtest/gtest.h>
 
@@ -16,25 +17,6 @@
 using namespace ds;
 
 namespace {
-
-const char *kMlp = R"(module @mlp {
-  param @w1 : f32[16,32] init normal(1,0.4)
-  param @b1 : f32[32] init normal(2,0.1)
-  param @w2 : f32[32,32] init normal(3,0.4)
-  param @w3 : f32[32,8] init normal(4,0.4)
-
-  func @micro(%x: f32[4,16]) {
-  forward:
-    %h1.mm = matmul %x, @w1 : f32[4,32]
-    %h1.pre = add %h1.mm, @b1 : f32[4,32]
-    %h1 = tanh %h1.pre : f32[4,32]
-    %h2.mm = matmul %h1, @w2 : f32[4,32]
-    %h2 = relu %h2.mm : f32[4,32]
-    %logits = matmul %h2, @w3 : f32[4,8]
-    return %logits
-  }
-}
-)";
 
 // A matrix used twice, and a frozen one; its products have workspaces.
 const char *kTied = R"(module @tied {
@@ -87,7 +69,7 @@ Schedule planned(const Base &b) {
     c.workspaceBytes = [](OpKind op, const std::vector<Type> &, const std::vector<Type> &,
                           const Attrs &) { return op == OpKind::Matmul ? 512 : 0; };
   }
-  auto m = parseModule(b.tied ? kTied : kMlp, "base.dsir");
+  auto m = parseModule(b.tied ? kTied : kDamageMlp, "base.dsir");
   EXPECT_TRUE(m.ok()) << m.status().str();
   auto s = planSchedule(**m, c);
   EXPECT_TRUE(s.ok()) << s.status().str();
