@@ -30,6 +30,14 @@ uint64_t checksum(const void *bytes, size_t n) {
   return mix(mix(mix(mix(n, h[0]), h[1]), h[2]), h[3]);
 }
 
+std::string safetensorsHead(std::string json) {
+  json.resize((json.size() + 7) / 8 * 8, ' ');
+  std::string head;
+  for (int i = 0; i < 8; ++i)
+    head += static_cast<char>(json.size() >> (8 * i) & 0xff);
+  return head + json;
+}
+
 Status writePieces(const std::string &path, const std::string &owner,
                    const std::vector<PieceData> &pieces) {
   std::string sums, tensors;
@@ -45,11 +53,7 @@ Status writePieces(const std::string &path, const std::string &owner,
   std::string json =
       "{\"__metadata__\":{\"format\":\"dsplan\",\"checkpoint\":" + jsonQuoted(owner) + sums + "}" +
       tensors + "}";
-  json.resize((json.size() + 7) / 8 * 8, ' ');
-  std::string head;
-  for (int i = 0; i < 8; ++i)
-    head += static_cast<char>(json.size() >> (8 * i) & 0xff);
-  head += json;
+  std::string head = safetensorsHead(std::move(json));
   auto offset = static_cast<int64_t>(head.size());
   TRY_ASSIGN(File file, File::create(path));
   TRY(file.resize(offset + at));

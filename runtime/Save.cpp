@@ -5,6 +5,7 @@
 #include "runtime/CheckpointState.h"
 #include "runtime/Convert.h"
 #include "runtime/File.h"
+#include "runtime/PieceFile.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -61,11 +62,7 @@ StatusOr<Layout> layOut(const Schedule &s) {
     l.tensors.push_back({b, g, t, at});
     at += bytes;
   }
-  json += '}';
-  json.resize((json.size() + 7) / 8 * 8, ' ');
-  for (int i = 0; i < 8; ++i)
-    l.head += static_cast<char>(json.size() >> (8 * i) & 0xff);
-  l.head += json;
+  l.head = safetensorsHead(json + "}");
   l.bytes = static_cast<int64_t>(l.head.size()) + at;
   return l;
 }

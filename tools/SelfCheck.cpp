@@ -29,10 +29,14 @@ Status failed(const std::string &what) {
       .note("please report this with the command line, the model and the config");
 }
 
+bool isKept(const Buffer &b) {
+  return b.kind == BufferKind::Param || b.kind == BufferKind::State || b.kind == BufferKind::Scalar;
+}
+
 Status keepBuffers(const Trainer &t, Result &r) {
   const Schedule &s = t.schedule();
   for (const Buffer &b : s.persistent)
-    if (b.kind == BufferKind::Param || b.kind == BufferKind::State || b.kind == BufferKind::Scalar)
+    if (isKept(b))
       for (int rank = 0; rank < s.world(); ++rank) {
         TRY_ASSIGN(std::vector<std::byte> bytes, t.readBuffer(b.name, rank));
         r.kept.push_back(std::move(bytes));
@@ -79,8 +83,7 @@ Status sameBits(const Schedule &s, const Result &a, const Result &b) {
                       b.updates[u].gradNorm));
   size_t k = 0;
   for (const Buffer &buffer : s.persistent)
-    if (buffer.kind == BufferKind::Param || buffer.kind == BufferKind::State ||
-        buffer.kind == BufferKind::Scalar)
+    if (isKept(buffer))
       for (int rank = 0; rank < s.world(); ++rank, ++k)
         if (a.kept[k] != b.kept[k])
           return failed(fmt::format("rank {}: {} ends with other bits when streams overlap", rank,
