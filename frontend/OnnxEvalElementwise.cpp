@@ -26,6 +26,8 @@ EvalResult evalUnary(const OnnxNode &n, const KnownList &in, int) {
   const Known &x = *in[0];
   const std::string &op = n.op();
   if (op == "IsNaN") {
+    if (!x.floating())
+      return evalError(n, "input is " + std::string(text(x.dtype)) + ", expected a float");
     Known out = like(x, DType::Bool);
     for (double v : x.floats)
       out.ints.push_back(std::isnan(v));

@@ -87,6 +87,10 @@ EvalResult evalRange(const OnnxNode &n, const KnownList &in, int) {
   if (in.size() != 3 || !in[0] || !in[1] || !in[2] || in[0]->elems() != 1 || in[1]->elems() != 1 ||
       in[2]->elems() != 1)
     return evalError(n, "expected three scalars");
+  if (in[1]->dtype != in[0]->dtype || in[2]->dtype != in[0]->dtype)
+    return evalError(n, "start is " + std::string(text(in[0]->dtype)) + ", limit " +
+                            std::string(text(in[1]->dtype)) + " and delta " +
+                            std::string(text(in[2]->dtype)) + ", expected one type");
   Known k;
   k.dtype = in[0]->dtype;
   double count = 0;
@@ -455,6 +459,8 @@ EvalResult evalGatherND(const OnnxNode &n, const KnownList &in, int) {
   if (in.size() != 2 || !in[0] || !in[1] || in[1]->dims.empty() || in[0]->dims.empty())
     return evalError(n, "expected two inputs of rank 1 or more");
   const Known &idx = *in[1];
+  if (idx.floating())
+    return evalError(n, "indices are " + std::string(text(idx.dtype)) + ", expected integers");
   const Dims &d = in[0]->dims;
   int64_t batch = n.i("batch_dims", 0), width = idx.dims.back();
   int64_t rank = static_cast<int64_t>(d.size());

@@ -188,6 +188,9 @@ Status Importer::convertNode(const OnnxNode &n, size_t index, Builder &b, int de
       std::vector<OnnxVal> vals;
       for (size_t i = 0; i < out.size(); ++i) {
         TRY(evalDims(n, out[i]->dims));
+        size_t held = out[i]->floating() ? out[i]->floats.size() : out[i]->ints.size();
+        if (static_cast<int64_t>(held) != out[i]->storedElems())
+          return Status::error(n.op() + ": its inputs are of types that it does not take");
         knownElems += out[i]->storedElems();
         if (out[i]->storedElems() > kMaxEmbedded && info->kind != OnnxOpInfo::KnownOnly)
           recipes.try_emplace(out[i].get(), Recipe{out[i], &n, in, i});

@@ -2,6 +2,7 @@
 //
 // Models that no exporter writes, as the fuzz targets found them (tools/dev/fuzz): each is refused with a message, or
 // imported to a valid module.
+#include "frontend/OnnxConvert.h"
 #include "frontend/OnnxImport.h"
 #include "ir/GraphText.h"
 #include "test/unit/RuntimeTestFiles.h"
@@ -145,4 +146,51 @@ TEST(OnnxHostile, FunctionsThatDouble) {
   functions += "<domain: \"d\", opset_import: [\"\" : 20]>\nf0 (a) => (b) { b = Neg(a) }\n";
   EXPECT_THAT(errors("g (float[2] x) => (float[2] y) { y = d.f39(x) }\n" + functions),
               HasSubstr("more than 100000 function calls"));
+}
+
+// Every operator on known inputs of any type and rank: a message or a module, and no access outside a value, which the
+// libraries' own assertions (CMakeLists.txt) would end.
+TEST(OnnxHostile, EveryOperatorOnAnyConstants) {
+  const char *constants[] = {"float", "int64", "bool", "double", "int32", "uint8"};
+  const std::pair<const char *, const char *> shapes[] = {{"", "{1}"},         {"[1]", "{1}"},
+                                                          {"[2]", "{0, 1}"},   {"[0]", "{}"},
+                                                          {"[1,2]", "{1, 1}"}, {"[2,1]", "{1, 0}"}};
+  std::string all;
+  std::vector<std::string> names;
+  for (const char *type : constants)
+    for (size_t s = 0; s < std::size(shapes); ++s) {
+      names.push_back(std::string(type) + std::to_string(s));
+      all += std::string(names.size() > 1 ? ", " : "") + type + shapes[s].first + " " +
+             names.back() + " = " + shapes[s].second;
+    }
+  uint32_t random = 1;
+  auto pick = [&](size_t n) { return ((random = random * 1664525u + 1013904223u) >> 8) % n; };
+  for (const OnnxOpInfo &info : onnxOpTable()) {
+    if (!info.eval)
+      continue;
+    for (int i = 0; i < 80; ++i) {
+      std::string inputs = names[pick(names.size())];
+      for (size_t n = pick(5); n > 0; --n)
+        inputs += ", " + names[pick(names.size())];
+      std::string text = "g (float[2] x) => (float[2] y, v) <" + all + "> { v = " + info.op + "(" +
+                         inputs + ")\n y = Neg(x) }";
+      errors(text);
+    }
+  }
+}
+
+TEST(OnnxHostile, RangeOfMixedTypes) {
+  EXPECT_THAT(errors(R"(g (float[2] x) => (float[2] y) <float a = {0}, int64 b = {2}> {
+    r = Range(a, b, a)
+    y = Add(x, r)
+  })"),
+              HasSubstr("Range: start is f32, limit i64 and delta f32, expected one type"));
+}
+
+TEST(OnnxHostile, FloatIndices) {
+  EXPECT_THAT(errors(R"(g (float[2] x) => (float[2] y) <float[2] d = {1,2}, float[2,1] i = {0,1}> {
+    r = GatherND(d, i)
+    y = Add(x, r)
+  })"),
+              HasSubstr("GatherND: indices are f32, expected integers"));
 }
