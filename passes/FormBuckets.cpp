@@ -11,7 +11,7 @@
 
 #include "ir/GraphBuilder.h"
 #include "llvm/ADT/DenseMap.h"
-#include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/ADT/DenseSet.h"
 
 #include <algorithm>
 #include <map>
@@ -37,6 +37,7 @@ public:
     collect();
     for (auto &[key, members] : groupsInOrder())
       splitBySize(key, members);
+    llvm::erase_if(program.returns, [&](Value *v) { return packedGrads.count(v) != 0; });
   }
 
 private:
@@ -49,7 +50,6 @@ private:
   };
 
   void collect() {
-    llvm::DenseMap<Op *, int> position;
     int n = 0;
     for (Op &op : program.ops)
       position[&op] = n++;
@@ -140,14 +140,11 @@ private:
       return;
     Builder b(module, program);
     b.origin.pass = "form-buckets";
-    llvm::SmallPtrSet<Op *, 8> users(param->users.begin(), param->users.end());
-    for (Op &op : program.ops)
-      if (users.count(&op)) {
-        b.before = &op;
-        b.phase = op.phase;
-        b.origin.module = op.origin.module;
-        break;
-      }
+    b.before = param->users[0];
+    for (Op *u : param->users)
+      b.before = isBefore(u, b.before) ? u : b.before;
+    b.phase = b.before->phase;
+    b.origin.module = b.before->origin.module;
     Value *view =
         b.op(OpKind::View, {&bucket}, param->name + ".full", {{"at", s.at}, {"dims", s.shape}});
     replaceAllUses(param, view);
@@ -161,13 +158,9 @@ private:
       at.push_back(bucket.segments[i].at);
     }
     // Behind the last of the gradients.
-    llvm::SmallPtrSet<Op *, 8> defs;
-    for (Value *g : grads)
-      defs.insert(g->def);
-    Op *last = nullptr;
-    for (Op &op : program.ops)
-      if (defs.count(&op))
-        last = &op;
+    Op *last = members[0].grad->def;
+    for (const Member &m : members)
+      last = isBefore(last, m.grad->def) ? m.grad->def : last;
     Builder b(module, program);
     b.phase = Phase::Backward;
     b.origin = {last->origin.node, last->origin.module, "form-buckets"};
@@ -175,13 +168,18 @@ private:
     b.before = next == program.ops.end() ? nullptr : &*next;
     Value *packed = b.op(OpKind::Pack, grads, bucket.name + ".grad",
                          {{"at", at}, {"elems", bucket.type.dims[0]}});
-    llvm::erase_if(program.returns, [&](Value *v) { return llvm::is_contained(grads, v); });
+    packedGrads.insert(grads.begin(), grads.end());
     program.returns.push_back(packed);
   }
+
+  // Of ops that were there before: users of parameters and definitions of gradients.
+  bool isBefore(Op *a, Op *b) const { return position.lookup(a) < position.lookup(b); }
 
   Module &module;
   Program &program;
   const PlanConfig &config;
+  llvm::DenseMap<Op *, int> position;
+  llvm::DenseSet<Value *> packedGrads; // no longer returned by themselves
   std::map<Key, std::vector<Member>> groups;
 };
 
