@@ -7,7 +7,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
-#include <set>
+#include <map>
 
 namespace ds {
 
@@ -139,7 +139,7 @@ private:
       ++cursor;
     v.kind = object ? JsonValue::Kind::Object : JsonValue::Kind::Array;
     const char close = object ? '}' : ']';
-    std::set<std::string> keys;
+    std::map<std::string, size_t> keys; // with their places
     for (;;) {
       TRY(skip());
       if (accept(close))
@@ -150,8 +150,11 @@ private:
         if (!at('"'))
           return errorHere("expected a key in quotes or '}'");
         TRY(string(m.key));
-        if (!keys.insert(m.key).second && duplicates.entries().size() < kMaxDuplicates)
-          duplicates.merge(error(m.pos, jsonPath(path, m.key) + ": this key is given twice"));
+        auto [first, isNew] = keys.emplace(m.key, m.pos);
+        if (!isNew && duplicates.entries().size() < kMaxDuplicates)
+          duplicates.merge(error(m.pos, jsonPath(path, m.key) +
+                                            ": this key is given twice, first at " +
+                                            places.place(first->second)));
         TRY(skip());
         if (!accept(':'))
           return errorHere("expected ':' after the key");
