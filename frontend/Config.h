@@ -64,10 +64,14 @@ struct PlanConfig {
   std::string carry;                         // "" (where it costs no memory) | "on" | "off"
   bool eval = false;                         // a program that only computes the loss
   std::string trainable, freeze;             // regexes
-  std::string dtype; // "" (the model's) | "f32" | "f64": compute type of the step
+  std::string dtype;              // "" (the model's) | "f32" | "f64": compute type of the step
+  std::string target;             // a name of Targets.def or FILE.json; empty: none
+  int64_t deviceMemory = -1;      // bytes of a rank's device; -1: the target's
+  int64_t memoryReserve = -1;     // bytes of it for library contexts; -1: the target's, or 0
+  std::vector<std::string> autos; // keys that are "auto" and wait for resolveAutos (ConfigFile.h)
   std::vector<std::string> assumptions; // one line each, shown at the top of the summary
   std::vector<std::string> noEffect;    // accepted keys that change nothing here, with the reason
-  int64_t stepsPerPrint = 10;
+  int64_t stepsPerPrint = 10;           // 0: only the first and the last
   /// By full key ("optimizer.params.lr"): where the value came from, such as "ds.json:4:7", "--lr", "--set" or
   /// "derived: ...". Keys that are not here have their default.
   std::map<std::string, std::string> source;

@@ -59,9 +59,13 @@ Status disagree(const PlanConfig &c, int64_t product) {
                      " x " + kAccum + " x " + kWorld + " = " + number(c.microBatch) + " x " +
                      number(c.gradAccum) + " x " + number(c.world) + " = " + number(product) +
                      "; set " + kTrain + " to " + number(product);
-  int64_t unit = c.microBatch * c.world; // divides product, which did not overflow
-  if (c.trainBatch % unit == 0)
-    text += " or " + std::string(kAccum) + " to " + number(c.trainBatch / unit);
+  auto orSet = [&](const char *name, int64_t a, int64_t b) { // a x b divides product: no overflow
+    if (c.trainBatch % (a * b) == 0)
+      text += std::string(" or ") + name + " to " + number(c.trainBatch / (a * b));
+  };
+  orSet(kAccum, c.microBatch, c.world);
+  orSet(kMicro, c.gradAccum, c.world);
+  orSet("the world size", c.microBatch, c.gradAccum);
   return Status::error(text + ", or leave one of them out");
 }
 

@@ -35,6 +35,10 @@ ConfigText toText(const JsonValue &v) {
   return t;
 }
 
+bool contains(const std::vector<std::string> &all, const std::string &one) {
+  return std::find(all.begin(), all.end(), one) != all.end();
+}
+
 std::string didYouMean(const std::string &near) {
   return near.empty() ? "" : "; did you mean " + near + "?";
 }
@@ -82,6 +86,9 @@ public:
     flag("--reduce", "dsplan.reduce", o.reduce);
     flag("--carry", "dsplan.carry", o.carry);
     flag("--dtype", "dsplan.dtype", o.dtype);
+    flag("--target", "dsplan.target", o.target);
+    flag("--device-memory", "dsplan.device_memory", o.deviceMemory);
+    flag("--memory-reserve", "dsplan.memory_reserve", o.memoryReserve);
     for (const auto &[key, value] : o.set)
       if (Status s = setConfigKey(c, key, value); !s.ok()) {
         setFailed = true;
@@ -94,6 +101,7 @@ public:
   StatusOr<PlanConfig> finish() {
     if (!setFailed) {
       optimizer();
+      problems.merge(settleAutos(c, overrides));
       scheduler();
       mismatches();
       batch();
@@ -138,20 +146,25 @@ private:
       }
     if (!children(path).empty())
       return block(m.value, path, m.pos);
+    // DeepSpeed takes the names of its fields, too: prefetch_bucket_size for stage3_prefetch_bucket_size.
+    std::string parent = path.substr(0, path.size() - m.key.size());
+    if (std::string full = parent + "stage3_" + m.key;
+        parent == "zero_optimization." && contains(paths, full))
+      return visit(m, full);
     unknown(m, path);
   }
 
   void key(const JsonValue &v, const ConfigKey &k) {
+    if (auto had = c.source.find(k.path); had != c.source.end())
+      return problem(v.pos, std::string(k.path) + " is given twice, first at " + had->second);
     if (Status s = setConfigValue(c, k, toText(v), k.path); !s.ok()) {
       problem(v.pos, s.entries()[0].text);
       failed.insert(k.path);
       return;
     }
-    std::string now = k.json(c);
-    if (v.kind == JsonValue::Kind::String && v.text == "auto" && now != "\"auto\"")
-      c.assumptions.push_back(std::string(k.path) +
-                              " is \"auto\": " + (now == "null" ? "left open" : now));
-    else if (v.kind != JsonValue::Kind::Null)
+    if (v.kind == JsonValue::Kind::String && v.text == "auto" && k.json(c) != "\"auto\"")
+      c.autos.push_back(k.path);
+    else if (v.kind != JsonValue::Kind::Null || std::string_view(k.dflt) != "null")
       c.source[k.path] = places.place(v.pos);
   }
 
@@ -159,8 +172,13 @@ private:
     using Kind = JsonValue::Kind;
     std::vector<std::string> kids = children(path);
     bool array = kids[0].starts_with("[");
-    if (v.kind == Kind::Null || (array && v.text == "auto"))
+    if (v.kind == Kind::Null)
       return;
+    if (array && v.text == "auto") {
+      for (const std::string &kid : kids)
+        c.autos.push_back(path + kid);
+      return;
+    }
     if (path == "zero_optimization" && v.kind == Kind::Bool) {
       c.stage = v.text == "true";
       c.source["zero_optimization.stage"] = places.place(v.pos);
@@ -277,7 +295,7 @@ private:
     bool decays = s.type != "WarmupLR";
     if (decays && !s.totalSteps && !failed.count("scheduler.params.total_num_steps"))
       problem("scheduler.params.total_num_steps is missing or \"auto\"; " + s.type +
-              " needs the number of updates");
+              " needs the number of updates" + (overrides.assume ? "" : ", or dsexec --steps"));
     if (decays && s.totalSteps && *s.totalSteps < s.warmupSteps)
       c.assumptions.push_back(
           "scheduler.params.total_num_steps is less than warmup_num_steps: the rate "
@@ -338,9 +356,29 @@ private:
     }
     if (overrides.assume && !given("dsplan.world_size"))
       assumeWorld();
+    std::string what = batchSources();
     auto train = c.source.find("train_batch_size");
     std::string place = train == c.source.end() ? "" : train->second;
-    problems.merge(resolveBatch(c).at(place));
+    if (Status s = resolveBatch(c); !s.ok())
+      problems.merge(std::move(s).at(place).note(what));
+  }
+
+  // Who said what about the batch, for its errors.
+  std::string batchSources() {
+    std::string given, missing;
+    for (const char *path : {"train_batch_size", "train_micro_batch_size_per_gpu",
+                             "gradient_accumulation_steps", "dsplan.world_size"}) {
+      auto source = c.source.find(path);
+      std::string &text = source == c.source.end() ? missing : given;
+      bool world = path == std::string("dsplan.world_size");
+      text += (text.empty() ? "" : ", ") + std::string(world ? "world size" : path);
+      if (source != c.source.end())
+        text += " " + findKey(path)->json(c) + " (" + source->second + ")";
+      else if (world)
+        text += ", which is 1 then; --world-size N sets it";
+    }
+    return "given: " + (given.empty() ? "nothing" : given) +
+           (missing.empty() ? "" : "; not given: " + missing);
   }
 
   void assumeWorld() {

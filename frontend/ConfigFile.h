@@ -23,6 +23,8 @@ struct ConfigOverrides {
   std::optional<std::string> optimizer; // --optimizer: adam, adamw, sgd in any case
   std::optional<std::string> loss;      // --loss, as parseLoss takes it
   std::optional<std::string> trainable, freeze, reduce, carry, dtype;
+  std::optional<std::string> target, deviceMemory, memoryReserve;
+  std::optional<int64_t> updates; // of the run; a scheduler's total_num_steps that is "auto"
   std::vector<std::pair<std::string, std::string>>
       set;                               // --set KEY=VALUE, in order; the last one holds
   std::vector<std::string> allowUnknown; // --allow-unknown: JSON paths, with all below them
@@ -40,6 +42,15 @@ StatusOr<PlanConfig> readConfig(const std::string &path, const ConfigOverrides &
 /// The same for JSON text that came from `file` (only named in messages).
 StatusOr<PlanConfig> parseConfig(std::string_view text, const std::string &file,
                                  const ConfigOverrides &overrides);
+
+/// Settles every "auto" that needs no model; the others stay in c.autos. o.assume: a key without an answer has its
+/// default, and c.assumptions says so; otherwise it is an error.
+Status settleAutos(PlanConfig &c, const ConfigOverrides &o);
+
+/// Settles what is "auto" and only the model decides, as Hugging Face's Trainer does for a model of this hidden size:
+/// reduce_bucket_size hidden^2, stage3_prefetch_bucket_size 0.9 hidden^2, stage3_param_persistence_threshold
+/// 10 hidden. hidden 0: not known; then a key that matters at c.stage is an error that says what to write.
+Status resolveAutos(PlanConfig &c, int64_t hidden);
 
 /// Completes trainBatch, microBatch and gradAccum for c.world ranks; 0 stands for not given. At least one of
 /// the first two must be given. Errors show the given values, the product and the nearest values that fit.

@@ -2,6 +2,7 @@
 #include "frontend/ConfigTable.h"
 
 #include "frontend/ConfigFile.h"
+#include "frontend/Units.h"
 #include "ir/Json.h"
 
 #include <algorithm>
@@ -135,6 +136,15 @@ static Status setField(const TextField &f, PlanConfig &c, const ConfigText &v) {
   return {};
 }
 
+static Status setField(const BytesField &f, PlanConfig &c, const ConfigText &v) {
+  bool size = v.kind == Kind::Bare || v.kind == Kind::Number || v.kind == Kind::String;
+  StatusOr<int64_t> n = size ? parseBytes(v.text) : Status::error("");
+  if (!n.ok() && v.kind != Kind::Null)
+    return expectedError(v, "a number of bytes or a size such as 24GiB");
+  f.get(c) = n.ok() ? *n : -1;
+  return {};
+}
+
 static Status setField(const CustomField &f, PlanConfig &c, const ConfigText &v) {
   return f.set(c, v);
 }
@@ -146,6 +156,9 @@ static std::string fieldJson(const RealField &f, PlanConfig &c) { return realTex
 static std::string fieldJson(const BoolField &f, PlanConfig &c) {
   std::string_view word = f.get(c) ? f.yes : f.no;
   return word == "true" || word == "false" ? std::string(word) : jsonQuoted(word);
+}
+static std::string fieldJson(const BytesField &f, PlanConfig &c) {
+  return f.get(c) < 0 ? "null" : std::to_string(f.get(c));
 }
 static std::string textJson(const std::string &s) { return s.empty() ? "null" : jsonQuoted(s); }
 static std::string fieldJson(const TextField &f, PlanConfig &c) { return textJson(f.get(c)); }
@@ -263,6 +276,8 @@ static constexpr int64_t kMaxInt = std::numeric_limits<int64_t>::max();
   BoolField { GET(path), false, no, yes }
 #define TEXT(path, choices)                                                                        \
   TextField { GET(path), choices }
+#define BYTES(path)                                                                                \
+  BytesField { GET(path) }
 #define CUSTOM(name)                                                                               \
   CustomField { set##name, json##name }
 

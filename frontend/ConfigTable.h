@@ -39,6 +39,9 @@ struct TextField { // empty stands for none
   std::string &(*get)(PlanConfig &);
   const char *choices = ""; // separated by '|'; empty: any text
 };
+struct BytesField { // -1 stands for none
+  int64_t &(*get)(PlanConfig &);
+};
 struct CustomField {
   Status (*set)(PlanConfig &, const ConfigText &);
   std::string (*json)(const PlanConfig &);
@@ -46,7 +49,7 @@ struct CustomField {
 
 struct ConfigKey {
   const char *path, *name;
-  std::variant<IntField, RealField, BoolField, TextField, CustomField> field;
+  std::variant<IntField, RealField, BoolField, TextField, BytesField, CustomField> field;
   const char *dflt, *when, *summary;
 
   /// The value of the field as JSON text.

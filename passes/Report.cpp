@@ -70,6 +70,65 @@ MemoryReport memoryReport(const Schedule &s) {
   return r;
 }
 
+std::string withoutLayer(const std::string &name) {
+  for (size_t begin = 0; begin < name.size();) {
+    size_t end = std::min(name.find('.', begin), name.size());
+    if (end > begin && name.find_first_not_of("0123456789", begin) >= end)
+      return name.substr(0, begin) + "*" + name.substr(end);
+    begin = end + 1;
+  }
+  return name;
+}
+
+std::string_view nounOf(BufferKind k) {
+  switch (k) {
+  case BufferKind::Param:
+    return "parameters";
+  case BufferKind::State:
+    return "optimizer states";
+  case BufferKind::Accum:
+    return "gradient accumulators";
+  case BufferKind::Scalar:
+    return "scalars";
+  case BufferKind::Const:
+    return "constants";
+  case BufferKind::Carry:
+    return "parameters gathered and kept";
+  case BufferKind::Input:
+    return "inputs";
+  default:
+    return "temporaries";
+  }
+}
+
+static std::vector<MemoryPart> sorted(std::vector<MemoryPart> parts) {
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const MemoryPart &a, const MemoryPart &b) { return a.bytes > b.bytes; });
+  return parts;
+}
+
+std::vector<MemoryPart> temporariesOfPeak(const MemoryReport &m) {
+  std::map<std::string, MemoryPart> byName;
+  for (const LiveBuffer &b : m.live) {
+    MemoryPart &p =
+        byName.try_emplace(withoutLayer(b.name), MemoryPart{b.name, 0, 0}).first->second;
+    p.bytes += b.bytes;
+    if (++p.count > 1)
+      p.name = withoutLayer(b.name);
+  }
+  std::vector<MemoryPart> parts;
+  for (auto &[name, part] : byName)
+    parts.push_back(part);
+  return sorted(std::move(parts));
+}
+
+std::vector<MemoryPart> partsOfPeak(const MemoryReport &m) {
+  std::vector<MemoryPart> parts = temporariesOfPeak(m);
+  for (auto [kind, bytes] : m.persistent)
+    parts.push_back({std::string(nounOf(kind)), bytes, 1});
+  return sorted(std::move(parts));
+}
+
 int64_t runsPerUpdate(const std::string &program, int64_t gradAccum) {
   if (program == "start" || program == "eval")
     return 0;

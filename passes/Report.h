@@ -24,6 +24,23 @@ struct MemoryReport {
 };
 MemoryReport memoryReport(const Schedule &s);
 
+/// A part of the peak: a persistent kind ("optimizer states"), or temporaries that differ by their layer only
+/// ("transformer.h.*.attn.softmax").
+struct MemoryPart {
+  std::string name;
+  int64_t bytes = 0;
+  int64_t count = 1; // of temporaries
+};
+/// Largest first.
+std::vector<MemoryPart> partsOfPeak(const MemoryReport &m);
+/// Of the temporaries alone.
+std::vector<MemoryPart> temporariesOfPeak(const MemoryReport &m);
+
+/// The name with '*' for its first part that is a number: "h.3.attn" becomes "h.*.attn".
+std::string withoutLayer(const std::string &name);
+/// "optimizer states" for BufferKind::State, and so on.
+std::string_view nounOf(BufferKind k);
+
 /// One bucket's collectives in an update, in elements that each rank sends: E x (N-1)/N per gather or
 /// reduction of E elements (scalars: E x (N-1), by all_reduce). Valid counts parameters, padding the rest.
 struct BucketTraffic {

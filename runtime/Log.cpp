@@ -118,7 +118,8 @@ Status RunLog::update(const UpdateResult &u) {
     std::string text = "\r" + line(u, perSecond) + "\x1b[K";
     std::fputs(text.c_str(), options.out);
     live = true;
-  } else if (updates == 1 || last || u.update % std::max<int64_t>(options.linesEvery, 1) == 0) {
+  } else if (updates == 1 || last ||
+             (options.linesEvery > 0 && u.update % options.linesEvery == 0)) {
     std::fputs((line(u, perSecond) + "\n").c_str(), options.out);
   }
   std::fflush(options.out);

@@ -14,7 +14,7 @@ namespace ds {
 struct LogOptions {
   std::FILE *out = nullptr; // lines; null: none
   bool terminal = false;    // out is one: a live line
-  int64_t linesEvery = 10;  // updates per plain line
+  int64_t linesEvery = 10;  // updates per plain line; 0: the first and the last only
   int64_t totalUpdates = 0;
   int64_t firstUpdate = 0; // updates made before; the JSON file keeps its lines up to there
   std::string jsonPath;    // empty: none

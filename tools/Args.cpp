@@ -38,8 +38,6 @@ static constexpr struct {
     {"exclude", "ranks on several hosts"},
     {"master-port", "ranks on several hosts"},
     {"host-memory", "offload"},
-    {"target", "target descriptions"},
-    {"params", "planning without a model"},
 };
 
 static Status refusePostponed(const Args &args) {

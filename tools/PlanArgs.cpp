@@ -2,10 +2,12 @@
 #include "tools/PlanArgs.h"
 
 #include "frontend/ConfigFile.h"
+#include "frontend/Units.h"
 #include "ir/GraphText.h"
+#include "passes/HiddenSize.h"
 #include "tools/Diagnostics.h"
+#include "tools/Fit.h"
 #include "tools/ReadModule.h"
-#include "tools/Text.h"
 #include "tools/Workspace.h"
 
 #include <chrono>
@@ -57,9 +59,18 @@ static cl::opt<bool> evalProgram("eval", cl::cat(category),
                                  cl::desc("Plan a program for dsexec --eval-data, too"));
 static cl::opt<std::string> dtype("dtype", cl::value_desc("f32|f64"), cl::cat(category),
                                   cl::desc("Element type to compute in (default: the model's)"));
+static cl::opt<std::string>
+    target("target", cl::value_desc("NAME|FILE.json"), cl::cat(category),
+           cl::desc("Device to plan for, a name (dsplan --target list) or a description;\n"
+                    "exit code 2 if a rank needs more memory than it has"));
 static cl::opt<std::string> deviceMemory("device-memory", cl::value_desc("24GiB"),
                                          cl::cat(category),
-                                         cl::desc("Fail with exit code 2 if a rank needs more"));
+                                         cl::desc("Memory of a rank's device, instead of the "
+                                                  "target's"));
+static cl::opt<std::string> memoryReserve("memory-reserve", cl::value_desc("1GiB"),
+                                          cl::cat(category),
+                                          cl::desc("What of it library contexts take, instead of "
+                                                   "the target's"));
 static cl::list<std::string> settings("set", cl::value_desc("key=value"), cl::cat(category),
                                       cl::desc("Set any config key; may be repeated"));
 static cl::list<std::string> allowUnknown("allow-unknown", cl::value_desc("PATH"),
@@ -121,6 +132,9 @@ static Status overridesFromFlags(ConfigOverrides &o) {
   optionalText(reduce, o.reduce);
   optionalText(carry, o.carry);
   optionalText(dtype, o.dtype);
+  optionalText(target, o.target);
+  optionalText(deviceMemory, o.deviceMemory);
+  optionalText(memoryReserve, o.memoryReserve);
   optionalText(optimizer, o.optimizer);
   s.merge(optionalInt(stage, o.stage));
   s.merge(optionalInt(world, o.world));
@@ -184,15 +198,24 @@ static Status guessLoss(LoadedModel &l, bool forExec) {
   return {};
 }
 
-StatusOr<LoadedModel> loadModel(const std::string &path, bool forExec, bool wantEval) {
+StatusOr<PlanConfig> configFromFlags(const std::optional<int64_t> &updates, bool assume) {
   TRY(refusePostponed());
   ConfigOverrides o;
   TRY(overridesFromFlags(o));
-  o.assume = !forExec;
+  o.assume = assume;
+  o.updates = updates;
+  TRY_ASSIGN(PlanConfig c, readConfig(configPath, o));
+  TRY(memoryLimit(c).status()); // a wrong target is told before the model is read
+  return c;
+}
+
+StatusOr<LoadedModel> loadModel(const std::string &path, bool forExec, bool wantEval,
+                                const std::optional<int64_t> &updates) {
   LoadedModel l;
-  TRY_ASSIGN(l.config, readConfig(configPath, o));
+  TRY_ASSIGN(l.config, configFromFlags(updates, /*assume=*/!forExec));
   auto start = std::chrono::steady_clock::now();
   TRY_ASSIGN(l.module, readModule(path, l.config, l.report, /*exampleDims=*/!forExec));
+  TRY(resolveAutos(l.config, hiddenSize(*l.module)));
   l.config.eval |= evalProgram || wantEval;
   l.importMs =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
@@ -204,6 +227,8 @@ StatusOr<LoadedModel> loadModel(const std::string &path, bool forExec, bool want
   return l;
 }
 
+bool asksForTargets() { return target == "list"; }
+
 PassOptions passOptions() {
   PassOptions o;
   o.printBefore = {printBefore.begin(), printBefore.end()};
@@ -213,19 +238,6 @@ PassOptions passOptions() {
   o.bisectLimit = bisectLimit;
   o.out = &llvm::outs();
   return o;
-}
-
-static Status checkFits(const Schedule &s) {
-  if (!deviceMemory.getNumOccurrences())
-    return {};
-  auto limit = parseBytes(deviceMemory);
-  if (!limit.ok())
-    return std::move(limit).status().at("--device-memory");
-  if (s.arenas[0].bytes <= *limit)
-    return {};
-  return Status::error("plan does not fit: a rank needs " + bytesText(s.arenas[0].bytes) +
-                           " of device memory, limit " + bytesText(*limit),
-                       Code::DoesNotFit);
 }
 
 StatusOr<Schedule> plan(const LoadedModel &model, const PlanConfig &config, int threads,
@@ -245,18 +257,16 @@ StatusOr<Schedule> plan(const LoadedModel &model, const PlanConfig &config, int 
   TRY(verifyModule(*m));
   TRY_ASSIGN(Schedule s, scheduleModule(*m, c));
   TRY(verifySchedule(s));
-  if (config.stage == model.config.stage &&
-      config.world == model.config.world) // others are only looked at
-    TRY(checkFits(s));
   if (module)
     *module = std::move(m);
   return s;
 }
 
 StatusOr<Schedule> planFromArgs(const std::string &path, int threads, PlanConfig &config,
-                                bool wantEval, std::optional<Schedule> *reference) {
+                                bool wantEval, std::optional<Schedule> *reference,
+                                const std::optional<int64_t> &updates) {
   if (!llvm::StringRef(path).endswith(".dsched")) {
-    TRY_ASSIGN(LoadedModel l, loadModel(path, /*forExec=*/true, wantEval));
+    TRY_ASSIGN(LoadedModel l, loadModel(path, /*forExec=*/true, wantEval, updates));
     config = l.config;
     if (reference) {
       PlanConfig one = l.config;
@@ -265,7 +275,9 @@ StatusOr<Schedule> planFromArgs(const std::string &path, int threads, PlanConfig
       one.world = 1;
       TRY_ASSIGN(*reference, plan(l, one, threads));
     }
-    return plan(l, l.config, threads);
+    TRY_ASSIGN(Schedule s, plan(l, l.config, threads));
+    TRY(checkFits(s, l.config));
+    return s;
   }
   for (auto &entry : cl::getRegisteredOptions())
     if (entry.second->getNumOccurrences() &&

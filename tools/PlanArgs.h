@@ -27,13 +27,21 @@ llvm::cl::OptionCategory &passCategory();
 
 /// Reads model and config as the flags say. forExec: loss, optimizer and batch must be given; otherwise they
 /// are assumed, and config.assumptions says so. wantEval: with a program eval, whatever the config says.
-StatusOr<LoadedModel> loadModel(const std::string &path, bool forExec, bool wantEval = false);
+/// updates: of the run, for a scheduler's total_num_steps that is "auto".
+StatusOr<LoadedModel> loadModel(const std::string &path, bool forExec, bool wantEval = false,
+                                const std::optional<int64_t> &updates = {});
+
+/// The config of flags and file, without a model. assume: as in ConfigOverrides.
+StatusOr<PlanConfig> configFromFlags(const std::optional<int64_t> &updates, bool assume);
+
+/// Whether --target is "list", which asks for what can be named there.
+bool asksForTargets();
 
 /// --print-*, --stop-after, --verify-each, --opt-bisect-limit.
 PassOptions passOptions();
 
 /// Runs the pipeline on a copy of the model. threads: of each rank's kernels, for workspace; 0: cores / ranks.
-/// If module is given it receives the module after the passes.
+/// If module is given it receives the module after the passes. Whether it fits: checkFits (Fit.h).
 StatusOr<Schedule> plan(const LoadedModel &model, const PlanConfig &config, int threads = 0,
                         std::unique_ptr<Module> *module = nullptr);
 
@@ -41,7 +49,7 @@ StatusOr<Schedule> plan(const LoadedModel &model, const PlanConfig &config, int 
 /// a .dsched are refused. reference, if asked for: the same training at stage 0 on one rank, in micro-batches of the same
 /// size and order; stays empty for a .dsched.
 StatusOr<Schedule> planFromArgs(const std::string &path, int threads, PlanConfig &config,
-                                bool wantEval = false,
-                                std::optional<Schedule> *reference = nullptr);
+                                bool wantEval = false, std::optional<Schedule> *reference = nullptr,
+                                const std::optional<int64_t> &updates = {});
 
 } // namespace ds

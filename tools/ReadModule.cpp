@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/ReadModule.h"
 
+#include "frontend/Units.h"
 #include "ir/GraphText.h"
 #include "tools/Diagnostics.h"
-#include "tools/Text.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringRef.h"

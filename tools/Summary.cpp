@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/Summary.h"
 
+#include "frontend/Units.h"
+#include "passes/Cost.h"
 #include "passes/Report.h"
-#include "tools/Text.h"
+#include "tools/Fit.h"
 
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <algorithm>
 #include <chrono>
 
 namespace ds {
@@ -102,30 +105,85 @@ void peakLines(std::string &out, const StagePlan &p) {
   const MemoryReport &m = p.memory;
   out += "\npeak of stage " + std::to_string(p.stage) + ": " + m.peakProgram + ", instruction " +
          m.peakInstr + (m.peakOrigin.empty() ? "" : " (" + m.peakOrigin + ")") + "\n";
-  for (size_t i = 0; i < m.live.size() && i < 5; ++i)
-    out += "  " + bytesText(m.live[i].bytes) + "  " + m.live[i].name + "\n";
+  std::vector<MemoryPart> parts = temporariesOfPeak(m);
+  for (size_t i = 0; i < parts.size() && i < 5; ++i)
+    out += "  " + bytesText(parts[i].bytes) + "  " + parts[i].name +
+           (parts[i].count > 1 ? ", " + std::to_string(parts[i].count) + " of them" : "") + "\n";
 }
 
+// What the target leaves, and why it is not enough.
+void limitRows(Table &t, const std::vector<StagePlan> &plans, const MemoryLimit &limit) {
+  t.row("library contexts", plans, [&](const StagePlan &) { return bytesText(limit.reserve); });
+  t.row("spare of " + limit.name, plans,
+        [&](const StagePlan &p) { return bytesText(limit.available() - p.memory.arena); });
+}
+
+void verdictLines(std::string &out, const std::vector<StagePlan> &plans, const MemoryLimit &limit,
+                  int64_t chosen) {
+  out += "\ndoes it fit " + limit.name + ", " + bytesText(limit.capacity) + "?\n";
+  for (const StagePlan &p : plans)
+    out += (p.stage == chosen ? "> stage " : "  stage ") + std::to_string(p.stage) + ": " +
+           verdictText(p.memory, limit) + "\n";
+}
+
+// Least times by the target's rates, where it states them.
+void timeRows(Table &t, const std::vector<StagePlan> &plans, const Target &target) {
+  if (target.linkRate > 0)
+    t.row("sending, at least", plans, [&](const StagePlan &p) {
+      return secondsText(static_cast<double>(p.traffic.sentBytes) / target.linkRate);
+    });
+  if (target.memoryRate > 0 && target.flopsF32 > 0 && target.flops16Bit > 0)
+    t.row("computing, at least", plans, [&](const StagePlan &p) {
+      return secondsText(
+          computeSeconds(p.schedule, {target.memoryRate, target.flopsF32, target.flops16Bit}));
+    });
+}
+
+// Buckets that differ by their layer only share a line.
 void exceptionLines(std::string &out, const StagePlan &p) {
-  std::string lines;
-  for (const BucketTraffic &b : p.traffic.buckets)
+  struct Group {
+    std::string name, how;
+    int64_t count = 0, elems = 0, bytes = 0;
+  };
+  std::vector<Group> groups;
+  for (const BucketTraffic &b : p.traffic.buckets) {
+    std::string how;
     if (b.resident)
-      lines += "  " + b.bucket + ": resident, " + countText(b.validElems) + " elements\n";
+      how = "resident";
     else if (b.carried)
-      lines +=
-          "  " + b.bucket + ": gathered once per update and kept, " + bytesText(b.sentBytes) + "\n";
+      how = "gathered once per update and kept";
     else if (b.gathers != 2 * p.schedule.step.gradAccum)
-      lines += "  " + b.bucket + ": gathered " + std::to_string(b.gathers) + " times per update, " +
-               bytesText(b.sentBytes) + "\n";
-  if (p.stage == 3 && !lines.empty())
-    out += "\nbuckets that are not gathered once forward and once backward:\n" + lines;
+      how = "gathered " + std::to_string(b.gathers) + " times per update";
+    else
+      continue;
+    auto g = std::find_if(groups.begin(), groups.end(), [&](const Group &o) {
+      return o.how == how && withoutLayer(o.name) == withoutLayer(b.bucket);
+    });
+    if (g == groups.end())
+      g = groups.insert(g, {b.bucket, how});
+    else
+      g->name = withoutLayer(b.bucket);
+    ++g->count;
+    g->elems += b.validElems;
+    g->bytes += b.sentBytes;
+  }
+  if (p.stage != 3 || groups.empty())
+    return;
+  out += "\nbuckets that are not gathered once forward and once backward:\n";
+  for (const Group &g : groups)
+    out += "  " + g.name + (g.count > 1 ? ", " + std::to_string(g.count) + " of them: " : ": ") +
+           g.how + ", " +
+           (g.how == "resident" ? countText(g.elems) + " elements" : bytesText(g.bytes)) + "\n";
 }
 
 } // namespace
 
-StatusOr<std::string> summaryText(const LoadedModel &model) {
-  TRY_ASSIGN(std::vector<StagePlan> plans, planStages(model));
+StatusOr<std::string> summaryText(const LoadedModel &model, Status &fits) {
   const PlanConfig &c = model.config;
+  TRY_ASSIGN(std::optional<Target> target, targetOf(c));
+  TRY_ASSIGN(std::optional<MemoryLimit> limit, memoryLimit(c));
+  TRY_ASSIGN(std::vector<StagePlan> plans, planStages(model));
+  fits = checkFits(plans[c.stage].schedule, c);
   const Schedule &chosen = plans[c.stage].schedule;
   ParamCount params = countParams(chosen);
   std::string out = chosen.name + ": " + countText(params.elems) + " parameters in " +
@@ -168,6 +226,10 @@ StatusOr<std::string> summaryText(const LoadedModel &model) {
         [](const StagePlan &p) { return bytesText(p.memory.temporaries); });
   t.row("arena", plans, [](const StagePlan &p) { return bytesText(p.memory.arena); });
   t.row("lower bound", plans, [](const StagePlan &p) { return bytesText(p.memory.load); });
+  if (limit) {
+    limitRows(t, plans, *limit);
+    verdictLines(out, plans, *limit, c.stage);
+  }
   out += "\nsent per rank and update\n";
   t.row("parameters, gradients", plans,
         [](const StagePlan &p) { return bytesText(p.traffic.sentBytes); });
@@ -177,6 +239,8 @@ StatusOr<std::string> summaryText(const LoadedModel &model) {
         [](const StagePlan &p) { return countText(p.traffic.gatheredElems); });
   t.row("parameters resident", plans,
         [](const StagePlan &p) { return countText(p.traffic.residentElems); });
+  if (target)
+    timeRows(t, plans, *target);
   peakLines(out, plans[c.stage]);
   exceptionLines(out, plans[c.stage]);
   size_t instrs = 0;
@@ -189,8 +253,10 @@ StatusOr<std::string> summaryText(const LoadedModel &model) {
   return out;
 }
 
-StatusOr<std::string> summaryJson(const LoadedModel &model) {
+StatusOr<std::string> summaryJson(const LoadedModel &model, Status &fits) {
+  TRY_ASSIGN(std::optional<MemoryLimit> limit, memoryLimit(model.config));
   TRY_ASSIGN(std::vector<StagePlan> plans, planStages(model));
+  fits = checkFits(plans[model.config.stage].schedule, model.config);
   std::string out;
   llvm::raw_string_ostream stream(out);
   llvm::json::OStream j(stream, 2);
@@ -211,6 +277,12 @@ StatusOr<std::string> summaryJson(const LoadedModel &model) {
     j.attribute("train_batch", model.config.trainBatch);
     j.attribute("parameters", params.elems);
     j.attribute("trained_parameters", params.trainedElems);
+    if (limit)
+      j.attributeObject("limit", [&] {
+        j.attribute("name", limit->name);
+        j.attribute("capacity_bytes", limit->capacity);
+        j.attribute("reserve_bytes", limit->reserve);
+      });
     list("assumptions", model.config.assumptions);
     list("no_effect", model.config.noEffect);
     list("warnings", model.report.warnings);
@@ -220,6 +292,10 @@ StatusOr<std::string> summaryJson(const LoadedModel &model) {
         j.object([&] {
           j.attribute("stage", p.stage);
           j.attribute("arena_bytes", p.memory.arena);
+          if (limit) {
+            j.attribute("spare_bytes", limit->available() - p.memory.arena);
+            j.attribute("verdict", verdictText(p.memory, *limit));
+          }
           j.attribute("lower_bound_bytes", p.memory.load);
           j.attribute("temporaries_bytes", p.memory.temporaries);
           j.attributeObject("persistent_bytes", [&] {

@@ -7,8 +7,9 @@
 
 namespace ds {
 
-StatusOr<std::string> summaryText(const LoadedModel &model);
-StatusOr<std::string> summaryJson(const LoadedModel &model);
+/// fits becomes an error with Code::DoesNotFit if the config's stage needs more than its memory limit.
+StatusOr<std::string> summaryText(const LoadedModel &model, Status &fits);
+StatusOr<std::string> summaryJson(const LoadedModel &model, Status &fits);
 /// Every buffer with offset, bytes and life, by program.
 std::string memoryText(const Schedule &s);
 

@@ -155,8 +155,10 @@ static StatusOr<int> run() {
   TRY_ASSIGN(std::string from, chooseResume(checkpointDir, resume));
   PlanConfig config;
   std::optional<Schedule> reference;
-  TRY_ASSIGN(Schedule s, planFromArgs(inputPath, threads, config, !evalData.empty(),
-                                      selfChecks ? &reference : nullptr));
+  TRY_ASSIGN(
+      Schedule s,
+      planFromArgs(inputPath, threads, config, !evalData.empty(), selfChecks ? &reference : nullptr,
+                   steps.getNumOccurrences() ? std::optional<int64_t>(steps) : std::nullopt));
   if (!modelDir.empty())
     s.directory = modelDir;
   TRY_ASSIGN(Device d, findDevice(device));

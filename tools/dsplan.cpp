@@ -2,13 +2,14 @@
 //
 // dsplan MODEL: prints what training will cost, or the plan itself. dsplan --layout FILE.csv: packs the buffers of a file.
 #include "frontend/ConfigFile.h"
+#include "frontend/Units.h"
 #include "ir/GraphText.h"
 #include "tools/Args.h"
 #include "tools/Diagnostics.h"
 #include "tools/LayoutTool.h"
+#include "tools/ParamsTool.h"
 #include "tools/PlanArgs.h"
 #include "tools/Summary.h"
-#include "tools/Text.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
@@ -26,6 +27,11 @@ static cl::opt<std::string>
 static cl::opt<std::string> outPath("o", cl::init("-"), cl::value_desc("FILE"),
                                     cl::cat(outputCategory),
                                     cl::desc("Where to print it (default: standard output)"));
+static cl::OptionCategory paramsCategory("States by formula (instead of a model)");
+static cl::opt<std::string>
+    paramCount("params", cl::value_desc("7e9"), cl::cat(paramsCategory),
+               cl::desc("Memory of so many parameters' states, for every stage;\n"
+                        "-o ds_config.json writes a config for the first that fits"));
 static cl::OptionCategory layoutCategory("Layout (instead of a model)");
 static cl::opt<std::string>
     layoutPath("layout", cl::value_desc("FILE.csv"), cl::cat(layoutCategory),
@@ -44,25 +50,32 @@ static cl::extrahelp examples(
     "\nEXAMPLES\n"
     "  dsplan model.onnx --stage 3 --dim seq=512\n"
     "  dsplan model.onnx --config ds_config.json --world-size 4 --emit schedule -o plan.dsched\n"
+    "  dsplan model.onnx --config ds_config.json --world-size 8 --target a100-80\n"
+    "  dsplan model.onnx --stage 3 --world-size 8 --device-memory 24GiB --memory-reserve 1GiB\n"
+    "  dsplan --target list\n"
+    "  dsplan --params 7e9 --world-size 8 --target h100-80 -o ds_config.json\n"
+    "  dsplan --params 175B --world-size 512 --optimizer adamw\n"
     "  dsplan --layout buffers.csv --capacity 1MiB -o offsets.csv\n");
 
-static StatusOr<std::string> text(LoadedModel &model) {
+// verdict: whether the plan fits its memory limit, told after what is printed.
+static StatusOr<std::string> text(LoadedModel &model, Status &verdict) {
   if (emitKind == "config")
     return printConfig(model.config);
   if (emitKind == "summary" && passOptions().stopAfter.empty())
-    return summaryText(model);
+    return summaryText(model, verdict);
   if (emitKind == "json")
-    return summaryJson(model);
+    return summaryJson(model, verdict);
   std::unique_ptr<Module> module;
   TRY_ASSIGN(Schedule s, plan(model, model.config, /*threads=*/0, &module));
   if (emitKind == "ir" || !passOptions().stopAfter.empty())
     return printModule(*module);
   if (emitKind == "memory")
     return memoryText(s);
+  TRY(checkFits(s, model.config));
   return printSchedule(s);
 }
 
-static Status write(const std::string &out) {
+static Status write(const std::string &out, const std::string &outPath) {
   std::error_code error;
   llvm::raw_fd_ostream file(outPath, error);
   if (error)
@@ -74,12 +87,13 @@ static Status write(const std::string &out) {
   return {};
 }
 
-// What plans a model means nothing to a file of buffers.
-static Status refuseFlagsOfModels(const std::string &command) {
-  const cl::OptionCategory *foreign[] = {&planCategory(), &passCategory(), &importCategory()};
+// What plans a model means nothing to a file of buffers, or to a number of parameters.
+static Status refuseFlags(const std::string &command,
+                          llvm::ArrayRef<const cl::OptionCategory *> foreign,
+                          llvm::ArrayRef<const cl::Option *> others) {
   for (auto &entry : cl::getRegisteredOptions())
     if (entry.second->getNumOccurrences() &&
-        (entry.second == &emitKind ||
+        (llvm::is_contained(others, entry.second) ||
          llvm::any_of(entry.second->Categories,
                       [&](cl::OptionCategory *c) { return llvm::is_contained(foreign, c); })))
       return Status::error("--" + entry.first().str() + " cannot be used with " + command);
@@ -93,7 +107,8 @@ static Status runLayout() {
   std::string command = check ? "--check-layout" : "--layout";
   if (check && layoutPath.getNumOccurrences())
     return Status::error("--layout and --check-layout cannot be given together");
-  TRY(refuseFlagsOfModels(command));
+  TRY(refuseFlags(command, {&planCategory(), &passCategory(), &importCategory(), &paramsCategory},
+                  {&emitKind}));
   int64_t bytes = 0;
   double seconds = 0;
   if (capacity.getNumOccurrences()) {
@@ -123,8 +138,28 @@ static Status runLayout() {
   bool csv = outPath.getNumOccurrences() > 0 && !report.csv.empty();
   (csv && outPath == "-" ? llvm::errs() : llvm::outs()) << report.summary;
   if (csv)
-    TRY(write(report.csv));
+    TRY(write(report.csv, outPath));
   return std::move(report.verdict);
+}
+
+// The table and, with -o FILE.json, a config; or the config alone.
+static Status runParams() {
+  std::string command = "--params";
+  TRY(refuseFlags(command, {&passCategory(), &importCategory()}, {}));
+  if (emitKind != "summary" && emitKind != "config")
+    return Status::error("--emit " + emitKind +
+                         " needs a model; with --params it is summary or config");
+  TRY_ASSIGN(PlanConfig config, configFromFlags(/*updates=*/{}, /*assume=*/true));
+  TRY(resolveAutos(config, /*hidden=*/0));
+  TRY_ASSIGN(ParamsPlan plan, planParams(paramCount, config));
+  if (emitKind == "config") {
+    TRY(std::move(plan.fits));
+    return write(printConfig(plan.config), outPath);
+  }
+  bool wantsConfig = llvm::StringRef(outPath).endswith(".json");
+  TRY(write(plan.text, wantsConfig ? std::string("-") : outPath.getValue()));
+  TRY(std::move(plan.fits));
+  return wantsConfig ? write(printConfig(plan.config), outPath) : Status();
 }
 
 static Status run() {
@@ -141,20 +176,26 @@ static Status run() {
                          ": expected summary, ir, schedule, memory, json or config" +
                          (near.empty() ? "" : "; did you mean " + near + "?"));
   }
+  if (asksForTargets() && modelPath.empty() && !paramCount.getNumOccurrences())
+    return write(targetList(), outPath);
+  if (paramCount.getNumOccurrences())
+    return runParams();
   if (modelPath.empty())
     return Status::error("no model is given")
         .note("try dsplan model.onnx --stage 3, or dsplan --help");
   TRY_ASSIGN(LoadedModel model, loadModel(modelPath, /*forExec=*/false));
-  TRY_ASSIGN(std::string out, text(model));
-  return write(out);
+  Status verdict;
+  TRY_ASSIGN(std::string out, text(model, verdict));
+  TRY(write(out, outPath));
+  return verdict;
 }
 
 int main(int argc, char **argv) {
   exitOnFatalErrors("dsplan");
   Args args(argc, argv);
-  Status s = parseFlags(
-      args, "Plans the training of an ONNX model under ZeRO\n",
-      {&outputCategory, &planCategory(), &passCategory(), &importCategory(), &layoutCategory});
+  Status s = parseFlags(args, "Plans the training of an ONNX model under ZeRO\n",
+                        {&outputCategory, &planCategory(), &passCategory(), &importCategory(),
+                         &paramsCategory, &layoutCategory});
   if (s.ok())
     s = run();
   if (!s.ok())

@@ -126,7 +126,6 @@ TEST(Config, AutoIsTheDefault) {
   EXPECT_EQ(c.trainBatch, 4);
   EXPECT_EQ(c.clip, 1.0);
   EXPECT_EQ(c.optimizer.lr, 1e-3);
-  EXPECT_EQ(c.reduceBucketSize, 500'000'000);
   EXPECT_THAT(c.assumptions, Contains("gradient_clipping is \"auto\": 1"));
   EXPECT_THAT(errors(R"({"optimizer": {"type": "auto"}})"),
               HasSubstr("optimizer.type is \"auto\", expected Adam, AdamW or SGD"));
@@ -190,8 +189,9 @@ TEST(ConfigBatch, ErrorsShowBothSidesAndWhatFits) {
                         "x world size = 4 x 2 = 8; the nearest are 8 and 16"));
   EXPECT_THAT(why(2, 10, 0, 4), HasSubstr("gradient_accumulation_steps x world size = 4 x 2 = 8"));
   EXPECT_THAT(why(8, 4, 0, 0), HasSubstr("multiple of world size = 8; the nearest is 8"));
-  EXPECT_THAT(why(2, 16, 2, 2), HasSubstr("= 2 x 2 x 2 = 8; set train_batch_size to 8 or "
-                                          "gradient_accumulation_steps to 4"));
+  EXPECT_THAT(why(2, 16, 2, 2),
+              HasSubstr("= 2 x 2 x 2 = 8; set train_batch_size to 8 or gradient_accumulation_steps "
+                        "to 4 or train_micro_batch_size_per_gpu to 4 or the world size to 4, or"));
   EXPECT_THAT(why(2, 0, 0, 4), HasSubstr("no batch size is given"));
   EXPECT_THAT(why(0, 4, 0, 0), HasSubstr("the world size is 0, expected at least 1"));
   EXPECT_THAT(why(-1, 4, 0, 0), HasSubstr("the world size is -1, expected at least 1"));

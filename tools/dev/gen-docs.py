@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/ops.md, kernels.md and config.md from Ops.def, Kernels.def and Config.def; --check only compares."""
+"""Writes docs/ops.md, kernels.md, config.md and targets.md from the tables (*.def); --check only compares."""
 
 import pathlib
 import re
@@ -37,9 +37,17 @@ CONFIG_HEAD = """# Config
 
 Written by `tools/dev/gen-docs.py` from `frontend/Config.def`. The config file is DeepSpeed's `ds_config.json`, with its
 keys and the defaults of 0.19.6, plus our own block `"dsplan"`. Comments (`//`, `/* */`, `#`) and trailing commas are
-fine; a key that stands twice in one object is not. Whole numbers may be written as `5e8`. `"auto"` is the default, or
-for batch sizes what the other sizes give. `dsplan --emit config` prints the resolved config with the origin of every
-value, and what it prints is a config file again.
+fine, as in DeepSpeed, which reads the file as Hjson; keys and text need their quotes. A key that stands twice in one
+object is an error that shows both places. Whole numbers may be written as `5e8`. `dsplan --emit config` prints the
+resolved config with the origin of every value (a place in the file, a flag, derived, default), and what it prints is a
+config file again.
+
+`"auto"`, which Hugging Face's Trainer fills in, is answered as the Trainer does where that can be known: batch sizes by
+the other sizes; `lr` by `--lr`; `warmup_max_lr` by the optimizer's `lr`; `total_num_steps` by `dsexec --steps`; with h, the hidden
+size that the model's matrices show, `reduce_bucket_size` is h x h, `stage3_prefetch_bucket_size` 0.9 h x h and
+`stage3_param_persistence_threshold` 10 h. Betas, eps, weight decay, clipping and the lowest warm-up rate have the default,
+which is also the Trainer's. Where nothing answers (`lr`, `warmup_num_steps`, `stage`), `dsexec` says what to write, and
+`dsplan` takes the default and says so.
 
 Every accepted key is used or listed as having no effect. An unknown key is an error that names the nearest known one;
 `--allow-unknown PATH` admits it and all below it. `--set KEY=VALUE` takes the path, its last part where only one key
@@ -57,6 +65,32 @@ Where we differ from DeepSpeed on purpose:
 - Gradients are averaged over the labels of the whole window (`ignore_index` counts), not as a mean of means.
 - Without a batch size, `dsplan` assumes a micro-batch of 1 and says so.
 
+"""
+
+TARGETS_HEAD = """# Targets
+
+Written by `tools/dev/gen-docs.py` from `frontend/Targets.def`. `--target NAME` or `--target FILE.json` (`"dsplan": {"target":
+...}` in the config) names the device that a plan is for: `dsplan` then says for every stage whether it fits, how much is
+spare, or what is in the way, and ends with exit code 2 if the chosen stage does not fit; `dsexec` does not start then.
+`--device-memory 24GiB` gives or changes the memory alone.
+
+    dsplan model.onnx --stage 3 --world-size 8 --target a100-80
+    dsplan --params 7e9 --world-size 8 --target rtx4090
+
+What contexts of the runtime and its libraries take lies outside of a plan: it is deducted, as a line of its own;
+`--memory-reserve` changes it. Memory in GiB as drivers report it; rates are those of the vendors' data sheets, of dense
+matrix products in TFLOP/s, of memory and of the link to the neighbours in a server (one way) in GB/s. Rates decide nothing:
+they give the least times for computing (every launch at its roofline) and sending, which real runs exceed. `cpu` is
+this machine: its memory is divided by the number of ranks.
+
+| name | memory | contexts | host | memory rate | link | f32 | 16-bit | |
+|---|---|---|---|---|---|---|---|---|
+"""
+
+TARGETS_FILE = """The same as JSON, with comments if you like. Only `device_memory` must be there. Sizes are numbers of bytes or
+text with a unit; unknown keys are errors.
+
+    { "device_memory": "48GiB", "reserve": "1GiB", "link_bytes_per_second": 25e9 } // two boards of our own
 """
 
 
@@ -164,9 +198,22 @@ def config_page():
     return "".join(out)
 
 
+def targets_page():
+    out = [TARGETS_HEAD]
+    for line in (ROOT / "frontend" / "Targets.def").read_text().splitlines():
+        if row := re.match(r"TARGET\((.*)\)$", line):
+            name, device, host, reserve, memory, link, f32, bits16, summary = split_args(row[1])
+            sizes = f"{int(device) / 1024:.1f}" if int(device) else "shared", host if int(host) else "", int(reserve) / 1024
+            rates = [value if float(value) else "" for value in (memory, link, f32, bits16)]
+            out.append(f"| `{unquote(name)}` | {sizes[0]} | {sizes[2]:g} | {sizes[1]} | {' | '.join(rates)} | {unquote(summary)} |\n")
+    out.append("\n## A file\n\n" + TARGETS_FILE + "\n| key | value | meaning |\n|---|---|---|\n")
+    keys = re.findall(r'\{\{"(\w+)",\s*"(\w+)",\s*"([^"]*)"\}', (ROOT / "frontend" / "Target.cpp").read_text())
+    return "".join(out + [f"| `{key}` | {kind} | {meaning} |\n" for key, kind, meaning in keys])
+
+
 def main():
     stale = []
-    pages = {"ops.md": ops_page(), "kernels.md": kernels_page(), "config.md": config_page()}
+    pages = {"ops.md": ops_page(), "kernels.md": kernels_page(), "config.md": config_page(), "targets.md": targets_page()}
     for name, page in pages.items():
         path = ROOT / "docs" / name
         if "--check" not in sys.argv:

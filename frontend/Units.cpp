@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/Text.h"
+#include "frontend/Units.h"
 
+#include <cctype>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -17,6 +18,22 @@ StatusOr<double> parseDouble(const std::string &text) {
 
 StatusOr<int64_t> parseInt(const std::string &text) {
   TRY_ASSIGN(double v, parseDouble(text));
+  if (v != std::floor(v) || std::fabs(v) > 9e15)
+    return Status::error("'" + text + "' is not a whole number");
+  return static_cast<int64_t>(v);
+}
+
+StatusOr<int64_t> parseCount(const std::string &text) {
+  static const std::string units = "KMBT";
+  double scale = 1;
+  std::string digits = text;
+  char last = text.empty() ? ' ' : static_cast<char>(std::toupper(text.back()));
+  if (size_t unit = units.find(last); unit != std::string::npos) {
+    scale = std::pow(1000, unit + 1);
+    digits.pop_back();
+  }
+  TRY_ASSIGN(double v, parseDouble(digits));
+  v *= scale;
   if (v != std::floor(v) || std::fabs(v) > 9e15)
     return Status::error("'" + text + "' is not a whole number");
   return static_cast<int64_t>(v);
@@ -49,11 +66,21 @@ static std::string scaled(double v, double base, const char *const *units) {
 
 std::string bytesText(int64_t bytes) {
   static const char *const units[] = {" B", " KiB", " MiB", " GiB", " TiB", nullptr};
-  return scaled(static_cast<double>(bytes), 1024, units);
+  std::string size = scaled(std::fabs(static_cast<double>(bytes)), 1024, units);
+  return bytes < 0 ? "-" + size : size;
 }
 std::string countText(int64_t n) {
   static const char *const units[] = {"", " K", " M", " B", " T", nullptr};
   return scaled(static_cast<double>(n), 1000, units);
+}
+
+std::string secondsText(double seconds) {
+  static const char *const units[] = {" us", " ms", nullptr};
+  if (seconds < 1)
+    return scaled(seconds * 1e6, 1000, units);
+  char buffer[32];
+  std::snprintf(buffer, sizeof buffer, "%.1f s", seconds);
+  return buffer;
 }
 
 } // namespace ds

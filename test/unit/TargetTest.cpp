@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Target descriptions, and whether plans fit them.
+#include "frontend/Target.h"
+#include "tools/Fit.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+using namespace ds;
+using testing::HasSubstr;
+
+namespace {
+
+constexpr int64_t kGiB = int64_t{1} << 30;
+
+std::string errors(const std::string &text) {
+  StatusOr<Target> t = parseTarget(text, "t.json");
+  return t.ok() ? "" : t.status().str();
+}
+
+Schedule arenas(std::vector<std::pair<Space, int64_t>> all) {
+  Schedule s;
+  for (auto [space, bytes] : all) {
+    ArenaInfo a;
+    a.space = space;
+    a.bytes = bytes;
+    s.arenas.push_back(a);
+  }
+  return s;
+}
+
+std::string verdict(const Schedule &s, const PlanConfig &c) { return checkFits(s, c).str(); }
+
+} // namespace
+
+TEST(Target, RowsAreComplete) {
+  for (const Target &t : targetTable()) {
+    SCOPED_TRACE(t.name);
+    StatusOr<Target> found = findTarget(t.name);
+    ASSERT_TRUE(found.ok());
+    EXPECT_EQ(found->deviceMemory, t.deviceMemory);
+    EXPECT_GT(t.deviceBytes(1), t.reserve);
+    EXPECT_GT(t.reserve, 0);
+    bool rates = t.memoryRate > 0;
+    for (double rate : {t.linkRate, t.flopsF32, t.flops16Bit})
+      EXPECT_EQ(rate > 0, rates) << "all or none";
+    EXPECT_GE(t.flops16Bit, t.flopsF32);
+  }
+  EXPECT_EQ(findTarget("A100-80")->deviceMemory, int64_t{81251} << 20);
+  EXPECT_EQ(findTarget("h100-80")->flops16Bit, 989e12);
+}
+
+TEST(Target, TheMachinesMemoryIsShared) {
+  const Target cpu = *findTarget("cpu");
+  EXPECT_EQ(cpu.deviceBytes(4), cpu.deviceBytes(1) / 4);
+  EXPECT_EQ(findTarget("a10-24")->deviceBytes(4), int64_t{23028} << 20);
+}
+
+TEST(Target, FilesAreReadAsTheConfigIs) {
+  StatusOr<Target> t = parseTarget(R"({ // ours
+    "device_memory": "48GiB", "reserve": 1e9, "link_bytes_per_second": 25e9, "flops_f32": 1e13,})",
+                                   "dir/ours.json");
+  ASSERT_TRUE(t.ok()) << t.status().str();
+  EXPECT_EQ(t->name, "ours.json");
+  EXPECT_EQ(t->deviceMemory, 48 * kGiB);
+  EXPECT_EQ(t->reserve, 1'000'000'000);
+  EXPECT_EQ(t->linkRate, 25e9);
+  EXPECT_EQ(t->flopsF32, 1e13);
+  EXPECT_EQ(t->memoryRate, 0);
+}
+
+TEST(Target, ProblemsOfAFileAreToldAtOnce) {
+  std::string text =
+      errors("{\"device_memry\": 1, \"reserve\": \"much\",\n \"flops_f32\": -1, \"name\": 3}");
+  EXPECT_THAT(
+      text, HasSubstr("t.json:1:2: error: device_memry: unknown key; did you mean device_memory?"));
+  EXPECT_THAT(text, HasSubstr("t.json:1:32: error: reserve is \"much\", expected a size such as"));
+  EXPECT_THAT(text, HasSubstr("t.json:2:15: error: flops_f32 is -1, expected a number above 0"));
+  EXPECT_THAT(text, HasSubstr("name is 3, expected text"));
+  EXPECT_THAT(text, HasSubstr("t.json:1:1: error: device_memory is missing"));
+  EXPECT_THAT(errors("[1]"), HasSubstr("the target is an array, expected an object"));
+  EXPECT_THAT(errors("{\"device_memory\": 0}"), HasSubstr("device_memory is 0, expected a size"));
+  EXPECT_THAT(errors("{\"device_memory\": 1, \"device_memory\": 2}"),
+              HasSubstr("given twice, first at t.json:1:2"));
+  EXPECT_THAT(errors("{\"device_memory\": \"1GiB\", \"reserve\": \"1GiB\"}"),
+              HasSubstr("reserve is 1.0 GiB, not less than device_memory, 1.0 GiB"));
+  EXPECT_THAT(findTarget("h100").status().str(), HasSubstr("unknown target 'h100'"));
+  EXPECT_THAT(findTarget("a10024").status().str(), HasSubstr("did you mean a10-24?"));
+  EXPECT_THAT(findTarget("none.json").status().str(),
+              HasSubstr("none.json: error: the target cannot be read: No such file"));
+}
+
+TEST(Fit, TheReserveIsDeducted) {
+  PlanConfig c;
+  c.deviceMemory = 10 * kGiB;
+  EXPECT_EQ(verdict(arenas({{Space::Device, 10 * kGiB}}), c), "");
+  c.memoryReserve = kGiB;
+  EXPECT_EQ(verdict(arenas({{Space::Device, 9 * kGiB}}), c), "");
+  Status s = checkFits(arenas({{Space::Device, 9 * kGiB + kGiB / 2}}), c);
+  EXPECT_EQ(s.code(), Code::DoesNotFit);
+  EXPECT_THAT(s.str(), HasSubstr("a rank needs 9.5 GiB of the device's device memory (10.0 GiB, "
+                                 "less 1.0 GiB for library contexts): short 512.0 MiB"));
+  c.target = "a10-24"; // the flags win
+  EXPECT_EQ(verdict(arenas({{Space::Device, 9 * kGiB}}), c), "");
+  c.deviceMemory = c.memoryReserve = -1;
+  EXPECT_EQ(memoryLimit(c).take()->available(), int64_t{23028 - 1024} << 20);
+}
+
+TEST(Fit, HostMemoryIsALimitWhereItIsStated) {
+  PlanConfig c;
+  c.target = "a100-40"; // 128 GiB
+  EXPECT_THAT(verdict(arenas({{Space::Device, 1}, {Space::Host, 129 * kGiB}}), c),
+              HasSubstr("a rank needs 129.0 GiB of a100-40's host memory (128.0 GiB)"));
+  EXPECT_EQ(verdict(arenas({{Space::Device, 1}, {Space::Host, 128 * kGiB}}), c), "");
+  c.target = "l40s";
+  EXPECT_EQ(verdict(arenas({{Space::Device, 1}, {Space::Host, 129 * kGiB}}), c), "");
+}
+
+TEST(Fit, ALimitMustLeaveSomething) {
+  PlanConfig c;
+  c.memoryReserve = kGiB;
+  EXPECT_THAT(memoryLimit(c).status().str(), HasSubstr("needs --target or --device-memory"));
+  c.deviceMemory = kGiB;
+  EXPECT_THAT(memoryLimit(c).status().str(), HasSubstr("nothing is left"));
+}
+
+TEST(Fit, VerdictsNameWhatMakesUpTheShortage) {
+  MemoryReport m;
+  m.persistent = {{BufferKind::Param, 4 * kGiB}, {BufferKind::State, 8 * kGiB}};
+  for (int layer = 0; layer < 12; ++layer)
+    m.live.push_back({"h." + std::to_string(layer) + ".softmax", kGiB});
+  m.live.push_back({"logits", 3 * kGiB});
+  m.arena = 27 * kGiB;
+  MemoryLimit limit{"box", 30 * kGiB, kGiB};
+  EXPECT_EQ(verdictText(m, limit), "fits, 2.0 GiB spare");
+  limit.capacity = 20 * kGiB;
+  EXPECT_EQ(verdictText(m, limit), "short 8.0 GiB: h.*.softmax (12) 12.0 GiB");
+  limit.capacity = 11 * kGiB;
+  EXPECT_EQ(verdictText(m, limit),
+            "short 17.0 GiB: h.*.softmax (12) 12.0 GiB, optimizer states 8.0 GiB");
+  EXPECT_EQ(withoutLayer("a.b"), "a.b");
+  EXPECT_EQ(withoutLayer("h.95.4.grad"), "h.*.4.grad");
+}
