@@ -147,7 +147,8 @@ def gpt(layers, width, heads, _, inner, vocabulary, positions, seq):
     g.path = "/transformer/wte"
     tokens = g.op("Gather", table, "input_ids", axis=0)
     g.path = "/transformer/wpe"
-    place = g.op("Slice", g.param("transformer.wpe.weight", positions, width), g.ints(0), g.ints(seq), g.ints(0))
+    row = g.op("Range", g.const(INT64, [0], True), g.const(INT64, [seq], True), g.const(INT64, [1], True))
+    place = g.op("Gather", g.param("transformer.wpe.weight", positions, width), row, axis=0)
     x = g.op("Add", tokens, place)
     for k in range(layers):
         h = f"h.{k}"
