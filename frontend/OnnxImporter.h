@@ -113,6 +113,10 @@ public:
   std::unordered_map<const Known *, size_t> tensorOf; // known values that are a tensor's data
   std::vector<size_t> paramOrder() const;             // indices of parameters, by first use
   Status convertWith(const OnnxOpInfo &info, Converter &c);
+  /// Large known results by what computed them: layers that repeat a step share its result. Keeps the operands
+  /// too, whose addresses are in the key.
+  std::unordered_map<std::string, std::pair<std::vector<KnownRef>, std::vector<KnownRef>>>
+      evaluated;
   int64_t knownElems = 0; // stored elements of all known values so far
   int64_t knownWork = 0;  // elements that evaluators read and wrote so far
   std::unordered_map<const Known *, std::string> knownNames;

@@ -133,6 +133,20 @@ static int64_t workOf(const OnnxOpInfo &info, const KnownList &values) {
   return work;
 }
 
+// Two nodes of equal keys compute equal values. Empty where no operand is large: there is nothing to save.
+static std::string evaluationKey(const OnnxNode &n, const KnownList &operands) {
+  std::string key =
+      n.op() + " " + std::to_string(n.opset) + " " + std::to_string(n.proto->output_size());
+  bool large = false;
+  for (const KnownRef &k : operands) {
+    key += " " + std::to_string(reinterpret_cast<uintptr_t>(k.get()));
+    large |= k && k->storedElems() > kMaxEmbedded;
+  }
+  for (const onnx::AttributeProto &a : n.proto->attribute())
+    key += " " + a.SerializeAsString();
+  return large ? key : "";
+}
+
 Status Importer::convertNode(const OnnxNode &n, size_t index, Builder &b, int depth) {
   if (!n.proto->domain().empty() && n.proto->domain() != "ai.onnx")
     return Status::error("operator " + n.proto->domain() + "." + n.op() + " is not supported");
@@ -182,8 +196,16 @@ Status Importer::convertNode(const OnnxNode &n, size_t index, Builder &b, int de
     KnownList list;
     for (const OnnxVal &v : in)
       list.push_back(v.known);
+    std::string key = evaluationKey(n, list);
+    auto same = key.empty() ? evaluated.end() : evaluated.find(key);
+    if (same != evaluated.end()) {
+      ++report.folded;
+      return bindOutputs(n, {same->second.second.begin(), same->second.second.end()});
+    }
     TRY_ASSIGN(KnownList out, info->eval(n, list, n.proto->output_size()));
     knownWork += workOf(*info, list) + workOf(*info, out);
+    if (!key.empty() && !out.empty())
+      evaluated.emplace(std::move(key), std::pair(list, out));
     if (!out.empty()) {
       std::vector<OnnxVal> vals;
       for (size_t i = 0; i < out.size(); ++i) {
