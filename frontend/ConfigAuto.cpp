@@ -67,8 +67,8 @@ Status settleAutos(PlanConfig &c, const ConfigOverrides &o) {
       c.source[path] = "derived: --steps";
       continue;
     }
-    if (path ==
-        "scheduler.params.warmup_max_lr") { // the Trainer's; DeepSpeed's own default differs
+    if (path == "scheduler.params.warmup_max_lr") {
+      // The Trainer's; DeepSpeed's own default differs.
       c.scheduler.maxLr = c.optimizer.lr;
       c.source[path] = "derived: optimizer.params.lr";
     }

@@ -54,7 +54,7 @@ static std::vector<std::string_view> split(std::string_view s, char separator) {
   return parts;
 }
 
-static std::string lower(std::string_view s) {
+std::string lower(std::string_view s) {
   std::string out(s);
   for (char &c : out)
     c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;

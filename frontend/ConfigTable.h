@@ -85,6 +85,9 @@ std::string realText(double v);
 /// "A, B or C" from "A|B|C".
 std::string choicesText(std::string_view choices);
 
+/// ASCII letters in lower case.
+std::string lower(std::string_view s);
+
 /// Whether text is one of choices, which '|' separates.
 bool isChoice(std::string_view choices, std::string_view text);
 

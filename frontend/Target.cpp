@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontend/Target.h"
 
+#include "frontend/ConfigTable.h"
 #include "frontend/Units.h"
 #include "ir/Json.h"
 #include "ir/Lexer.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <unistd.h>
+#include <variant>
 
 namespace ds {
 
@@ -19,66 +20,49 @@ namespace {
 constexpr size_t kMaxBytes = 1 << 20; // of a target file
 
 struct Field {
-  TargetKey key;
-  int64_t Target::*bytes = nullptr; // one of these three
-  double Target::*rate = nullptr;
-  std::string Target::*text = nullptr;
+  const char *key, *unit, *summary; // docs/targets.md is made of them
+  std::variant<int64_t Target::*, double Target::*, std::string Target::*> member;
 };
 
 const std::vector<Field> &fields() {
   static const std::vector<Field> all = {
-      {{"name", "text", "what messages call it (default: the file's name)"},
-       nullptr,
-       nullptr,
-       &Target::name},
-      {{"summary", "text", "a line for people"}, nullptr, nullptr, &Target::summary},
-      {{"device_memory", "bytes", "memory of one rank's device; required"}, &Target::deviceMemory},
-      {{"host_memory", "bytes", "main memory per rank"}, &Target::hostMemory},
-      {{"reserve", "bytes", "device memory that library contexts take beside the plan"},
+      {"name", "text", "what messages call it (default: the file's name)", &Target::name},
+      {"summary", "text", "a line for people", &Target::summary},
+      {"device_memory", "bytes", "memory of one rank's device; required", &Target::deviceMemory},
+      {"host_memory", "bytes", "main memory per rank", &Target::hostMemory},
+      {"reserve", "bytes", "device memory that library contexts take beside the plan",
        &Target::reserve},
-      {{"memory_bytes_per_second", "number", "rate of the device's memory"},
-       nullptr,
-       &Target::memoryRate},
-      {{"link_bytes_per_second", "number", "what a rank can send to its neighbours, one way"},
-       nullptr,
+      {"memory_bytes_per_second", "number", "rate of the device's memory", &Target::memoryRate},
+      {"link_bytes_per_second", "number", "what a rank can send to its neighbours, one way",
        &Target::linkRate},
-      {{"flops_f32", "number", "operations per second of f32 matrix products"},
-       nullptr,
-       &Target::flopsF32},
-      {{"flops_16bit", "number", "operations per second of fp16 or bf16 matrix products"},
-       nullptr,
+      {"flops_f32", "number", "operations per second of f32 matrix products", &Target::flopsF32},
+      {"flops_16bit", "number", "operations per second of fp16 or bf16 matrix products",
        &Target::flops16Bit},
   };
   return all;
 }
 
-std::string lower(std::string s) {
-  for (char &c : s)
-    c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return s;
-}
-
 Status setField(Target &t, const Field &f, const JsonValue &v) {
   using Kind = JsonValue::Kind;
   auto expected = [&](const char *what) {
-    return Status::error(std::string(f.key.key) + " is " + v.shown() + ", expected " + what);
+    return Status::error(std::string(f.key) + " is " + v.shown() + ", expected " + what);
   };
-  if (f.text) {
-    t.*f.text = v.text;
+  bool number = v.kind == Kind::Number;
+  if (auto *text = std::get_if<std::string Target::*>(&f.member)) {
+    t.**text = v.text;
     return v.kind == Kind::String ? Status() : expected("text");
   }
-  bool number = v.kind == Kind::Number;
-  if (f.bytes) {
+  if (auto *bytes = std::get_if<int64_t Target::*>(&f.member)) {
     StatusOr<int64_t> n = number || v.kind == Kind::String ? parseBytes(v.text) : Status::error("");
-    if (!n.ok() || (f.bytes == &Target::deviceMemory && *n == 0))
+    if (!n.ok() || (*bytes == &Target::deviceMemory && *n == 0))
       return expected("a size such as \"80GiB\" or a number of bytes");
-    t.*f.bytes = *n;
+    t.**bytes = *n;
     return {};
   }
   StatusOr<double> n = number ? parseDouble(v.text) : Status::error("");
   if (!n.ok() || *n <= 0)
     return expected("a number above 0");
-  t.*f.rate = *n;
+  t.**std::get_if<double Target::*>(&f.member) = *n;
   return {};
 }
 
@@ -123,16 +107,6 @@ const std::vector<Target> &targetTable() {
   return table;
 }
 
-const std::vector<TargetKey> &targetKeys() {
-  static const std::vector<TargetKey> keys = [] {
-    std::vector<TargetKey> all;
-    for (const Field &f : fields())
-      all.push_back(f.key);
-    return all;
-  }();
-  return keys;
-}
-
 StatusOr<Target> parseTarget(std::string_view text, const std::string &file) {
   TRY_ASSIGN(JsonValue root, parseJson(text, file));
   Lexer places(text, file);
@@ -143,11 +117,11 @@ StatusOr<Target> parseTarget(std::string_view text, const std::string &file) {
   t.name = file.substr(slash == std::string::npos ? 0 : slash + 1);
   std::vector<std::string> known;
   for (const Field &f : fields())
-    known.push_back(f.key.key);
+    known.push_back(f.key);
   Status problems;
   for (const JsonMember &m : root.members) {
     auto f = std::find_if(fields().begin(), fields().end(),
-                          [&](const Field &field) { return m.key == field.key.key; });
+                          [&](const Field &field) { return m.key == field.key; });
     if (f == fields().end()) {
       std::string near = nearest(m.key, known);
       problems.merge(places.error(m.pos, jsonPath("", m.key) + ": unknown key" +

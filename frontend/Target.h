@@ -35,10 +35,4 @@ StatusOr<Target> findTarget(const std::string &nameOrFile);
 /// wrong types and ranges, a missing device_memory.
 StatusOr<Target> parseTarget(std::string_view text, const std::string &file);
 
-/// The keys of a target file with what they mean, in order; docs/targets.md has them too.
-struct TargetKey {
-  const char *key, *unit, *summary;
-};
-const std::vector<TargetKey> &targetKeys();
-
 } // namespace ds

@@ -16,11 +16,16 @@ StatusOr<double> parseDouble(const std::string &text) {
   return v;
 }
 
-StatusOr<int64_t> parseInt(const std::string &text) {
-  TRY_ASSIGN(double v, parseDouble(text));
+// text: what v was read from. Above 9e15 doubles are no longer all whole numbers.
+static StatusOr<int64_t> whole(double v, const std::string &text) {
   if (v != std::floor(v) || std::fabs(v) > 9e15)
     return Status::error("'" + text + "' is not a whole number");
   return static_cast<int64_t>(v);
+}
+
+StatusOr<int64_t> parseInt(const std::string &text) {
+  TRY_ASSIGN(double v, parseDouble(text));
+  return whole(v, text);
 }
 
 StatusOr<int64_t> parseCount(const std::string &text) {
@@ -33,10 +38,7 @@ StatusOr<int64_t> parseCount(const std::string &text) {
     digits.pop_back();
   }
   TRY_ASSIGN(double v, parseDouble(digits));
-  v *= scale;
-  if (v != std::floor(v) || std::fabs(v) > 9e15)
-    return Status::error("'" + text + "' is not a whole number");
-  return static_cast<int64_t>(v);
+  return whole(v * scale, text);
 }
 
 StatusOr<int64_t> parseBytes(const std::string &text) {

@@ -11,9 +11,7 @@ double matmulFlops(const Schedule &s, const SchedProgram &p, const Instr &i) {
   if (i.kind != InstrKind::Launch || i.op != OpKind::Matmul)
     return 0;
   const Type &a = *resolve(s, p, i.ins[0]).type, &out = *resolve(s, p, i.outs[0]).type;
-  const AttrValue *transposed = i.attrs.find("trans_a");
-  bool t = transposed && std::get<bool>(*transposed);
-  auto inner = static_cast<double>(a.dims[a.dims.size() - (t ? 2 : 1)]);
+  auto inner = static_cast<double>(a.dims[a.dims.size() - (i.attrs.flag("trans_a") ? 2 : 1)]);
   return 2 * inner * static_cast<double>(out.elems());
 }
 

@@ -13,7 +13,7 @@ namespace ds {
 
 /// The memory that --target or --device-memory allow a rank's plan.
 struct MemoryLimit {
-  std::string name;     // of the target, or "--device-memory"
+  std::string name;     // of the target, or "the device"
   int64_t capacity = 0; // of the device, bytes
   int64_t reserve = 0;  // of it for library contexts
   int64_t host = 0;     // main memory per rank; 0: not stated

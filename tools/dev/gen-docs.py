@@ -47,7 +47,8 @@ the other sizes; `lr` by `--lr`; `warmup_max_lr` by the optimizer's `lr`; `total
 size that the model's matrices show, `reduce_bucket_size` is h x h, `stage3_prefetch_bucket_size` 0.9 h x h and
 `stage3_param_persistence_threshold` 10 h. Betas, eps, weight decay, clipping and the lowest warm-up rate have the default,
 which is also the Trainer's. Where nothing answers (`lr`, `warmup_num_steps`, `stage`), `dsexec` says what to write, and
-`dsplan` takes the default and says so.
+`dsplan` takes the default and says so; both refuse a `total_num_steps` that nothing gives, and bucket keys that matter at
+the stage when the model shows no hidden size.
 
 Every accepted key is used or listed as having no effect. An unknown key is an error that names the nearest known one;
 `--allow-unknown PATH` admits it and all below it. `--set KEY=VALUE` takes the path, its last part where only one key
@@ -207,7 +208,7 @@ def targets_page():
             rates = [value if float(value) else "" for value in (memory, link, f32, bits16)]
             out.append(f"| `{unquote(name)}` | {sizes[0]} | {sizes[2]:g} | {sizes[1]} | {' | '.join(rates)} | {unquote(summary)} |\n")
     out.append("\n## A file\n\n" + TARGETS_FILE + "\n| key | value | meaning |\n|---|---|---|\n")
-    keys = re.findall(r'\{\{"(\w+)",\s*"(\w+)",\s*"([^"]*)"\}', (ROOT / "frontend" / "Target.cpp").read_text())
+    keys = re.findall(r'\{"(\w+)",\s*"(\w+)",\s*"([^"]*)",', (ROOT / "frontend" / "Target.cpp").read_text())
     return "".join(out + [f"| `{key}` | {kind} | {meaning} |\n" for key, kind, meaning in keys])
 
 
