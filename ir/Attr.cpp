@@ -66,7 +66,9 @@ static AttrValue defaultValue(char kind, std::string_view s) {
     std::from_chars(s.data(), s.data() + s.size(), i);
     return i;
   }
-  assert(kind == 'f' && "a list attribute has no default");
+  if (kind == 'l')
+    return std::vector<int64_t>();
+  assert(kind == 'f' && "an attribute of a spec has one of the five kinds");
   double f = 0;
   std::from_chars(s.data(), s.data() + s.size(), f);
   return f;

@@ -2,8 +2,8 @@
 //
 // Compile-time attributes of ops. An op's row in Ops.def declares them as a spec string, e.g.
 // "trans_a:b trans_b:b axis:i=-1 eps:f=1e-05 perm:is": name, kind, optional default. Kinds: b bool,
-// i int64, f double, s string, is list of int64. An attribute without a default must be given,
-// except b, whose default is false. Attributes equal to their default are not printed.
+// i int64, f double, s string, is list of int64, whose only default is [], the empty list. An attribute without a
+// default must be given, except b, whose default is false. Attributes equal to their default are not printed.
 #pragma once
 
 #include "ir/Status.h"

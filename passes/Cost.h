@@ -14,7 +14,7 @@ struct DeviceRates {
 };
 
 /// Operations of one launch's matrix products: 2 x rows x columns x inner extent, over the batch. 0 for other ops.
-double matmulFlops(const Schedule &s, const SchedProgram &p, const Instr &i);
+double productFlops(const Schedule &s, const SchedProgram &p, const Instr &i);
 
 /// Seconds of one update on one rank: each launch takes the longer of its products and its traffic, in which
 /// every operand and destination moves once.

@@ -5,19 +5,14 @@
 // need more workspace than the plan has. The choice depends on shapes, strides, threads and machine only.
 #include "kernels/cpu/Matmul.h"
 
+#include "kernels/cpu/Dnnl.h"
 #include "kernels/cpu/Kernels.h"
 #include "kernels/cpu/Loop.h"
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
-#include <initializer_list>
 #include <optional>
 #include <utility>
-
-#ifdef DS_HAVE_DNNL
-#include <dnnl.hpp>
-#endif
 
 namespace ds::cpu {
 
@@ -90,27 +85,6 @@ namespace {
 
 using Dims = dnnl::memory::dims;
 
-/// oneDNN reads its thread count from OpenMP, both when it makes a primitive and when it runs one.
-class ThreadScope {
-public:
-#ifdef _OPENMP
-  explicit ThreadScope(int threads) : before(omp_get_max_threads()) {
-    omp_set_num_threads(std::max(threads, 1));
-  }
-  ~ThreadScope() { omp_set_num_threads(before); }
-
-private:
-  int before;
-#else
-  explicit ThreadScope(int) {}
-#endif
-};
-
-const dnnl::engine &cpuEngine() {
-  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-  return engine;
-}
-
 dnnl::memory::desc descOf(const MatmulShape &s, const std::array<int64_t, kMaxRank> &batch,
                           int64_t rows, int64_t cols, int64_t rowStride, int64_t colStride) {
   Dims dims, strides;
@@ -155,11 +129,10 @@ std::optional<Plan> describe(const MatmulShape &s, bool packs) {
         dnnl::memory::desc({s.k, s.n}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::any);
     dnnl::matmul::desc desc(descOf(s, s.batchA, s.m, s.k, s.am, s.ak), packs ? any : b,
                             descOf(s, s.batchC, s.m, s.n, s.cm, s.cn));
-    dnnl::primitive_attr attributes;
-    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    dnnl::primitive_attr attributes = userScratchpad();
     Plan plan;
     plan.matmul = dnnl::matmul::primitive_desc(desc, attributes, cpuEngine(), /*allow_empty=*/true);
-    if (!plan.matmul || std::strncmp(plan.matmul.impl_info_str(), "ref", 3) == 0)
+    if (isSlow(plan.matmul))
       return std::nullopt;
     plan.scratch = plan.matmul.scratchpad_desc().get_size();
     plan.bytes = plan.scratch;
@@ -190,33 +163,6 @@ std::optional<Plan> choose(const MatmulShape &s, size_t workBytes) {
   return std::nullopt;
 }
 
-/// A primitive with its operands, whose data is set before each run.
-class Call {
-public:
-  void init(const dnnl::primitive &p,
-            std::initializer_list<std::pair<int, dnnl::memory::desc>> operands) {
-    primitive = p;
-    count = 0;
-    for (const auto &[arg, desc] : operands) {
-      memory[count] = dnnl::memory(desc, cpuEngine(), nullptr);
-      args[count] = {arg, memory[count].get()};
-      ++count;
-    }
-  }
-  bool run(dnnl_stream_t stream, std::initializer_list<const void *> data) const {
-    int i = 0;
-    for (const void *p : data)
-      dnnl_memory_set_data_handle(args[i++].memory, const_cast<void *>(p));
-    return dnnl_primitive_execute(primitive.get(), stream, count, args) == dnnl_success;
-  }
-
-private:
-  dnnl::primitive primitive;
-  dnnl::memory memory[4];
-  dnnl_exec_arg_t args[4];
-  int count = 0;
-};
-
 class Primitive {
 public:
   /// False: use our own kernel.
@@ -235,9 +181,7 @@ public:
       packs = static_cast<bool>(plan->pack);
       packedAt = plan->packedAt;
       if (packs)
-        pack.init(dnnl::reorder(plan->pack), {{DNNL_ARG_FROM, plan->pack.src_desc()},
-                                              {DNNL_ARG_TO, plan->pack.dst_desc()},
-                                              {DNNL_ARG_SCRATCHPAD, plan->pack.scratchpad_desc()}});
+        pack.initReorder(plan->pack);
     } catch (const dnnl::error &) {
       return false;
     }
@@ -255,7 +199,7 @@ public:
 
 private:
   dnnl::stream stream;
-  Call product, pack;
+  DnnlCall product, pack;
   bool packs = false;
   size_t packedAt = 0;
 };

@@ -9,6 +9,7 @@ const std::vector<Row> &rows() {
     addMatrixRows(list);
     addElementwiseRows(list);
     addMovementRows(list);
+    addWindowRows(list);
     return list;
   }();
   return all;
@@ -34,6 +35,9 @@ const std::vector<std::pair<OpKind, const char *>> &notDrawn() {
       {OpKind::GatherGrad, gradient},
       {OpKind::SoftmaxGrad, gradient},
       {OpKind::LayerNormGrad, gradient},
+      {OpKind::ConvGradWeight, gradient},
+      {OpKind::MaxPoolGrad, gradient},
+      {OpKind::AvgPoolGrad, gradient},
       {OpKind::CrossEntropyGrad, gradient},
       {OpKind::MseGrad, gradient},
       {OpKind::Copy, pass},

@@ -27,5 +27,6 @@ const std::vector<std::pair<OpKind, const char *>> &notDrawn();
 void addElementwiseRows(std::vector<Row> &);
 void addMovementRows(std::vector<Row> &);
 void addMatrixRows(std::vector<Row> &);
+void addWindowRows(std::vector<Row> &);
 
 } // namespace ds::property

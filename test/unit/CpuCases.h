@@ -128,6 +128,8 @@ Cases gatherCases(const std::string &op);
 Cases reduceCases(const std::string &op);
 Cases softmaxCases(const std::string &op);
 Cases matmulCases(const std::string &op);
+Cases convCases(const std::string &op);
+Cases poolCases(const std::string &op);
 Cases layerNormCases(const std::string &op);
 Cases lossCases(const std::string &op);
 Cases packCases(const std::string &op);

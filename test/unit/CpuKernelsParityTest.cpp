@@ -23,6 +23,9 @@ double share(double x, double ref, Allowance allowed) {
   return std::isfinite(d) && room > 0 ? d / room : std::numeric_limits<double>::infinity();
 }
 
+/// oneDNN splits sums over threads: the only ops that may depend on their number.
+bool splitsSums(const std::string &op) { return op == "matmul" || op.rfind("conv", 0) == 0; }
+
 /// Whether more threads can make a difference: smaller launches take one.
 bool mayFork(const KernelCase &c) {
   int64_t largest = 0;
@@ -32,7 +35,7 @@ bool mayFork(const KernelCase &c) {
       largest = std::max(largest, t.elems());
       dense &= t.layout == Layout::Dense;
     }
-  return c.op == "matmul" ? dense : largest >= 10000;
+  return splitsSums(c.op) ? dense : largest >= 10000;
 }
 
 class CpuKernels : public testing::TestWithParam<std::string> {};
@@ -74,7 +77,7 @@ TEST_P(CpuKernels, MatchRef) {
     RunResult two = runKernel(*cpu, c, {2, 0});
     EXPECT_EQ(two.error, "") << c.name;
     EXPECT_EQ(runKernel(*cpu, c, {2, 3}).bytes, two.bytes) << c.name << ": two runs differ";
-    if (op != "matmul") { // the only one that may depend on the threads
+    if (!splitsSums(op)) {
       EXPECT_EQ(two.bytes, got.bytes) << c.name << ": depends on threads";
     }
   }
@@ -93,19 +96,26 @@ std::vector<std::string> rows() {
 INSTANTIATE_TEST_SUITE_P(Rows, CpuKernels, testing::ValuesIn(rows()),
                          [](const auto &info) { return info.param; });
 
-// Without its workspace matmul takes our own kernel; it must agree as well.
-TEST(CpuKernelsMatmul, OwnKernelMatchesRef) {
-  for (const KernelCase &c : casesOf("matmul")) {
-    RunResult want = runKernel(*findKernel(refKernels(), "matmul", DType::F32), c);
+// Without their workspace they take other primitives, or our own kernels; these must agree as well.
+class CpuKernelsDnnl : public testing::TestWithParam<const char *> {};
+
+TEST_P(CpuKernelsDnnl, WithoutWorkspaceMatchRef) {
+  const char *op = GetParam();
+  for (const KernelCase &c : casesOf(op)) {
+    RunResult want = runKernel(*findKernel(refKernels(), op, DType::F32), c);
     RunOptions options{2, 1, /*noWork=*/true};
-    RunResult got = runKernel(*findKernel(cpuKernels(), "matmul", DType::F32), c, options);
+    RunResult got = runKernel(*findKernel(cpuKernels(), op, DType::F32), c, options);
     ASSERT_EQ(got.error, "") << c.name;
     std::vector<double> x = numbers(got.bytes[0], DType::F32),
                         r = numbers(want.bytes[0], DType::F32);
     for (size_t k = 0; k < x.size(); ++k)
-      ASSERT_LE(share(x[k], r[k], allowanceOf("matmul")), 1) << c.name << " element " << k;
+      ASSERT_LE(share(x[k], r[k], allowanceOf(op)), 1) << c.name << " element " << k;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Rows, CpuKernelsDnnl,
+                         testing::Values("matmul", "conv", "conv_grad_input", "conv_grad_weight"),
+                         [](const auto &info) { return info.param; });
 
 TEST(CpuKernelsErrors, BadIndicesAndLabels) {
   auto one = [](DType t, std::vector<int64_t> dims, double v) {

@@ -186,7 +186,7 @@ TEST(Property, ShrinksToTheCause) {
     return hit ? Failure{"fault", "trilu at stage 3"} : Failure{};
   };
   int found = 0;
-  for (uint64_t seed = 1; seed <= 200 && found < 3; ++seed) {
+  for (uint64_t seed = 1; seed <= 600 && found < 3; ++seed) {
     CaseSpec spec = drawCase(seed);
     Failure f = fails(*makeCase(spec));
     if (!f)

@@ -292,5 +292,49 @@ TEST(Shapes, Update) {
               HasSubstr("[adam_3]"));
 }
 
+TEST(Shapes, Windows) {
+  Attrs strided = {{"strides", List{2, 2}}, {"low", List{3, 3}}, {"high", List{3, 3}}};
+  EXPECT_EQ(infer(OpKind::Conv, {f32({8, 3, 224, 224}), f32({64, 3, 7, 7})}, strided),
+            "f32[8,64,112,112]");
+  EXPECT_EQ(infer(OpKind::Conv, {f32({2, 6, 9}), f32({4, 3, 3})}, {{"groups", int64_t{2}}}),
+            "f32[2,4,7]");
+  Attrs grad = strided;
+  grad.set("dims", List{8, 3, 224, 224});
+  EXPECT_EQ(infer(OpKind::ConvGradInput, {f32({8, 64, 112, 112}), f32({64, 3, 7, 7})}, grad),
+            "f32[8,3,224,224]");
+  EXPECT_THAT(infer(OpKind::ConvGradInput, {f32({8, 64, 113, 112}), f32({64, 3, 7, 7})}, grad),
+              HasSubstr("expected f32[8,64,112,112] [conv_6]"));
+  grad.set("dims", List{64, 3, 7, 7});
+  EXPECT_EQ(infer(OpKind::ConvGradWeight, {f32({8, 64, 112, 112}), f32({8, 3, 224, 224})}, grad),
+            "f32[64,3,7,7]");
+  Type x = f32({1, 2, 5}), w = f32({3, 2, 3});
+  EXPECT_THAT(infer(OpKind::Conv, {i64({1, 2, 5}), w}), HasSubstr("[conv_1]"));
+  EXPECT_THAT(infer(OpKind::Conv, {f32({1, 2}), w}), HasSubstr("[conv_2]"));
+  EXPECT_THAT(infer(OpKind::Conv, {x, f64({3, 2, 3})}), HasSubstr("[conv_3]"));
+  EXPECT_EQ(infer(OpKind::Conv, {x, f32({3, 1, 3})}),
+            "conv: x has 2 channels, w has dims [3,1,3]: expected 1 groups to divide 3 and to have "
+            "1 channels each [conv_4]");
+  EXPECT_THAT(infer(OpKind::ConvGradWeight, {x, x}, {{"dims", List{1, -2, 3}}}),
+              HasSubstr("[conv_5]"));
+  EXPECT_THAT(infer(OpKind::Conv, {x, w}, strided), HasSubstr("[window_1]"));
+  EXPECT_THAT(infer(OpKind::Conv, {x, w}, {{"strides", List{0}}}), HasSubstr("[window_2]"));
+  EXPECT_EQ(infer(OpKind::Conv, {x, w}, {{"dilations", List{3}}}),
+            "conv: a window of 3 with dilation 3 does not fit into axis 2, which has 5 elements "
+            "with padding [window_3]");
+  EXPECT_THAT(infer(OpKind::Conv, {x, w}, {{"dilations", List{int64_t(1) << 48}}}),
+              HasSubstr("[window_3]"));
+
+  Attrs pool = {{"window", List{2}}, {"strides", List{2}}};
+  EXPECT_EQ(infer(OpKind::MaxPool, {x}, pool), "f32[1,2,2]");
+  EXPECT_EQ(infer(OpKind::MaxPoolGrad, {f32({1, 2, 2}), x}, pool), "f32[1,2,5]");
+  EXPECT_THAT(infer(OpKind::MaxPoolGrad, {f32({1, 2, 3}), x}, pool), HasSubstr("[pool_3]"));
+  EXPECT_THAT(infer(OpKind::AvgPool, {i64({1, 2, 5})}, pool), HasSubstr("[pool_1]"));
+  EXPECT_THAT(infer(OpKind::AvgPool, {f32({5})}, pool), HasSubstr("[pool_2]"));
+  pool.set("dims", List{1, 2, 5});
+  EXPECT_EQ(infer(OpKind::AvgPoolGrad, {f32({1, 2, 2})}, pool), "f32[1,2,5]");
+  pool.set("dims", List{1, 2, -5});
+  EXPECT_THAT(infer(OpKind::AvgPoolGrad, {f32({1, 2, 2})}, pool), HasSubstr("[pool_4]"));
+}
+
 } // namespace
 } // namespace ds
