@@ -96,10 +96,12 @@ StatusOr<Value *> Converter::broadcastable(const OnnxVal &v, const Dims &without
 StatusOr<std::vector<int64_t>> Converter::known(size_t i, const char *what) {
   if (!has(i) || in[i].sequence)
     return error(std::string("input ") + std::to_string(i) + " (" + what + ") is missing");
-  if (!in[i].known)
+  if (!in[i].known) {
+    importer.needsKnown(in[i].value);
     return error(std::string("input ") + std::to_string(i) + " (" + what +
                  ") must be known at plan time, but depends on the model's inputs or parameters; a "
                  "model input can be fixed with --const NAME=VALUE or --bind NAME=@FILE.pb");
+  }
   if (in[i].known->elems() > kMaxEmbedded)
     return error(std::string("input ") + std::to_string(i) + " (" + what + ") has " +
                  std::to_string(in[i].known->elems()) + " elements, too many for it");

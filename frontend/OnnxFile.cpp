@@ -321,7 +321,7 @@ StatusOr<std::string_view> OnnxFile::data(const TensorHandle &t) {
   return b.substr(t.source.offset, t.bytes());
 }
 
-StatusOr<std::pair<TensorHandle, std::string>> readTensorFile(const std::string &path) {
+StatusOr<Array> readTensorFile(const std::string &path) {
   TRY_ASSIGN(auto file, MappedFile::open(path));
   onnx::TensorProto t;
   std::string_view b = file->bytes();
@@ -333,8 +333,17 @@ StatusOr<std::pair<TensorHandle, std::string>> readTensorFile(const std::string 
   StatusOr<TensorHandle> h = none.locate(t);
   if (!h.ok())
     return std::move(h).status().at(path);
-  std::string bytes = h->source.bytes;
-  return std::make_pair(std::move(*h), std::move(bytes));
+  return Array{h->dtype, std::move(h->dims), std::move(h->source.bytes)};
+}
+
+std::string tensorProto(const std::string &name, const Array &a) {
+  onnx::TensorProto t;
+  t.set_name(name);
+  t.set_data_type(onnxEnum(a.dtype));
+  for (int64_t d : a.dims)
+    t.add_dims(d);
+  t.set_raw_data(a.bytes);
+  return t.SerializeAsString();
 }
 
 } // namespace ds

@@ -5,6 +5,7 @@
 // replaced by an external-data entry with the location kSelf (OnnxWire.cpp).
 #pragma once
 
+#include "ir/Array.h"
 #include "ir/Source.h"
 #include "ir/Status.h"
 
@@ -77,7 +78,9 @@ std::string onnxTypeName(int onnxType);
 /// The core type of an ONNX element type, or an error that says what is supported.
 StatusOr<DType> coreType(int onnxType);
 
-/// Reads a TensorProto file (--bind).
-StatusOr<std::pair<TensorHandle, std::string>> readTensorFile(const std::string &path);
+/// Reads a TensorProto file (--bind, --feed).
+StatusOr<Array> readTensorFile(const std::string &path);
+/// A serialized TensorProto.
+std::string tensorProto(const std::string &name, const Array &a);
 
 } // namespace ds

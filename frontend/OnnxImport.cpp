@@ -227,6 +227,29 @@ void Importer::fillReport() {
         "no trainable parameters were found; name them with --trainable REGEX");
 }
 
+void Importer::needsKnown(const Value *v) {
+  std::unordered_set<const Value *> seen{v};
+  for (std::vector<const Value *> work{v}; !work.empty();) {
+    const Value *x = work.back();
+    work.pop_back();
+    auto &all = report.unknown;
+    if (x->kind == ValueKind::Input && std::find(all.begin(), all.end(), x->name) == all.end())
+      all.push_back(x->name);
+    if (x->def)
+      for (const Value *operand : x->def->operands)
+        if (seen.insert(operand).second)
+          work.push_back(operand);
+  }
+}
+
+void Importer::needsKnown(const OnnxNode &n) {
+  bool told = !report.unknown.empty();
+  for (const std::string &name : n.proto->input())
+    if (auto it = values.find(name);
+        !told && it != values.end() && it->second.value && !isFloat(it->second.value->type.dtype))
+      needsKnown(it->second.value);
+}
+
 StatusOr<std::unique_ptr<Module>> Importer::run() {
   module = std::make_unique<Module>();
   module->name = sanitized(file.fileName.substr(0, file.fileName.rfind('.')));
@@ -247,6 +270,7 @@ StatusOr<std::unique_ptr<Module>> Importer::run() {
   for (size_t i = 0; i < nodes.size(); ++i) {
     Status s = convertNode(nodes[i], i, b, 0);
     if (!s.ok()) {
+      needsKnown(nodes[i]);
       std::string where = file.path + "(" + nodes[i].name + ")";
       s = std::move(s).at(where);
       if (!nodes[i].module.empty())

@@ -5,11 +5,19 @@
 // What the importer expects of a model: docs/exporting.md. Which operators: docs/onnx-ops.md.
 #pragma once
 
+#include "ir/Array.h"
 #include "ir/Graph.h"
 
 #include <map>
 
 namespace ds {
+
+/// An array for an input of the model.
+struct FedArray {
+  std::string path; // for messages
+  Array array;
+  bool constant = false; // known at plan time
+};
 
 struct ImportOptions {
   /// --dim seq=512: values of symbolic dimensions, by name.
@@ -24,6 +32,9 @@ struct ImportOptions {
   std::map<std::string, std::string> consts;
   /// --bind mask=@mask.pb: an input becomes the tensor in that TensorProto file.
   std::map<std::string, std::string> binds;
+  /// What dsexec --forward feeds, by sanitized input name: its extents are the input's, and where it is `constant`
+  /// its values, too.
+  std::map<std::string, FedArray> fed;
   /// Binds the leading symbolic dimension that all data inputs share; 0: not given. Contradicting a fixed
   /// leading dimension of the model is an error.
   int64_t microBatch = 0;
@@ -53,9 +64,11 @@ struct ImportReport {
   std::vector<std::pair<std::string, int64_t>> exampleDims; // bound by ImportOptions::exampleDims
   std::vector<std::string> symbolicDims; // names of the model's symbolic dimensions, in order
   std::vector<std::string> ties;         // "a = transposed b", ...
-  std::vector<std::string> unused;       // initializers that no output depends on
-  std::vector<std::string> losses;       // outputs computed by a loss operator
-  std::vector<std::string> warnings;     // one line each
+  std::vector<std::string> inputs;       // sanitized names of all graph inputs
+  std::vector<std::string> unknown;  // after an error: inputs whose values it needed at plan time
+  std::vector<std::string> unused;   // initializers that no output depends on
+  std::vector<std::string> losses;   // outputs computed by a loss operator
+  std::vector<std::string> warnings; // one line each
   std::vector<std::pair<std::string, int64_t>> operators; // ONNX operators with counts, by name
 };
 

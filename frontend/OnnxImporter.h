@@ -85,6 +85,10 @@ public:
   Status expandFunction(const OnnxNode &n, const std::vector<OnnxVal> &in, Builder &b, int depth,
                         bool &found);
   Status bindOutputs(const OnnxNode &n, std::vector<OnnxVal> out);
+  /// Tells report.unknown which inputs v depends on.
+  void needsKnown(const Value *v);
+  /// The same for the integer inputs of a node that could not be converted, if nothing was told.
+  void needsKnown(const OnnxNode &n);
   /// The value bound to a name: an earlier result, an input, or an initializer.
   StatusOr<OnnxVal> lookup(const std::string &name, Builder &b);
   StatusOr<OnnxVal> tensorValue(size_t index, Builder &b);

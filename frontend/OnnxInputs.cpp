@@ -34,6 +34,7 @@ public:
     TRY(readInputs());
     TRY(checkNames());
     TRY(applyShapes());
+    TRY(applyFed());
     if (!o.microBatchAssumed)
       TRY(applyMicroBatch());
     TRY(applyDims());
@@ -62,7 +63,8 @@ private:
       if (!d.ok())
         return Status::error("input " + v.name() + ": " + d.status().entries().front().text);
       in.dtype = *d;
-      if (!t.has_shape() && !o.shapes.count(v.name()))
+      im.report.inputs.push_back(sanitized(v.name()));
+      if (!t.has_shape() && !o.shapes.count(v.name()) && !o.fed.count(sanitized(v.name())))
         return Status::error("input " + v.name() + " has no shape")
             .note("give it with --shape " + v.name() + "=AxB");
       for (const auto &dim : t.shape().dim()) {
@@ -162,6 +164,27 @@ private:
                              std::to_string(in.dims.size()));
       for (size_t i = 0; i < in.dims.size(); ++i)
         TRY(bind(in, i, it->second[i], "--shape"));
+    }
+    return {};
+  }
+
+  Status applyFed() {
+    for (Input &in : inputs) {
+      auto it = o.fed.find(sanitized(in.info->name()));
+      if (it == o.fed.end())
+        continue;
+      const Dims &dims = it->second.array.dims;
+      if (!in.info->type().tensor_type().has_shape() && in.dims.empty()) {
+        in.dims.assign(dims.size(), -1);
+        in.symbols.assign(dims.size(), "");
+      }
+      if (dims.size() != in.dims.size())
+        return Status::error("input " + in.info->name() + " has " + std::to_string(in.dims.size()) +
+                             " dimensions, the array is " + dimsText(dims))
+            .at(it->second.path);
+      for (size_t i = 0; i < in.dims.size(); ++i)
+        if (Status s = bind(in, i, dims[i], "the array"); !s.ok())
+          return std::move(s).at(it->second.path);
     }
     return {};
   }
@@ -266,11 +289,14 @@ private:
     const std::string &name = in.info->name();
     auto c = o.consts.find(name);
     auto b = o.binds.find(name);
+    auto fed = o.fed.find(sanitized(name));
     OnnxVal val;
     if (c != o.consts.end()) {
       TRY_ASSIGN(val.known, constant(in, c->second));
     } else if (b != o.binds.end()) {
       TRY_ASSIGN(val.known, bound(in, b->second));
+    } else if (fed != o.fed.end() && fed->second.constant) {
+      TRY_ASSIGN(val.known, fedConstant(in, fed->second));
     } else {
       val.value = im.module->addInput(*im.program, im.program->uniqueName(sanitized(name)),
                                       Type(in.dtype, in.dims));
@@ -319,17 +345,27 @@ private:
 
   StatusOr<KnownRef> bound(const Input &in, const std::string &spec) const {
     std::string path = !spec.empty() && spec[0] == '@' ? spec.substr(1) : spec;
-    TRY_ASSIGN(auto tensor, readTensorFile(path));
-    auto &[h, bytes] = tensor;
-    if (h.dtype != in.dtype || h.dims != in.dims)
+    TRY_ASSIGN(Array a, readTensorFile(path));
+    if (a.dtype != in.dtype || a.dims != in.dims)
       return Status::error("--bind " + in.info->name() + ": the file has " +
-                           std::string(text_(h.dtype)) + dimsText(h.dims) + ", the input is " +
+                           std::string(text_(a.dtype)) + dimsText(a.dims) + ", the input is " +
                            std::string(text_(in.dtype)) + dimsText(in.dims))
           .at(path);
-    if (h.elems() > kMaxKnown)
-      return Status::error("--bind " + in.info->name() + ": " + std::to_string(h.elems()) +
+    if (a.elems() > kMaxKnown)
+      return Status::error("--bind " + in.info->name() + ": " + std::to_string(a.elems()) +
                            " elements are too many");
-    return compressed(*makeFromBytes(h.dtype, h.dims, bytes));
+    return compressed(*makeFromBytes(a.dtype, a.dims, a.bytes));
+  }
+
+  StatusOr<KnownRef> fedConstant(const Input &in, const FedArray &f) const {
+    const Array &a = f.array;
+    if (a.dtype != in.dtype || a.elems() > kMaxKnown)
+      return Status::error(
+                 "input " + in.info->name() + " must be known at plan time: expected at most " +
+                 std::to_string(kMaxKnown) + " elements of type " + std::string(text_(in.dtype)) +
+                 ", found " + std::string(text_(a.dtype)) + dimsText(a.dims))
+          .at(f.path);
+    return compressed(*makeFromBytes(a.dtype, a.dims, a.bytes));
   }
 
   Importer &im;

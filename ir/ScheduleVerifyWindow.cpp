@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The programs of one update window, in the order in which they run.
-// S9: the set of programs fits the number of micro-batches. Programs join at their boundaries: every stream
+// S9: the set of programs fits the number of micro-batches, or there is `forward` alone, which runs once. Programs join at their boundaries: every stream
 // is drained but for what S12 lets run on, so rules about order need to look at one program at a time.
 // S6: every byte of an accumulator is stored exactly once, then added to once in every later micro-batch, and
 // read only after it was stored.
@@ -108,6 +108,8 @@ bool Window::programs() {
   };
   if (n < 1 || s.step.microBatch < 1 || s.step.stage < 0 || s.step.stage > 3)
     f.add("S9", 0, "stage must lie in [0, 3], micro_batch and grad_accum must be at least 1");
+  else if (have == std::vector<std::string>{"forward"} && s.programs.size() == 1)
+    return false; // no window
   else if (have != want)
     f.add("S9", 0,
           "grad_accum " + std::to_string(n) + " needs the programs " + list(want) +
@@ -230,19 +232,21 @@ void Window::visit(const SchedProgram &p) {
   }
 }
 
-/// Evaluation leaves no trace in what training keeps.
+/// Evaluation leaves no trace in what training keeps, nor does a forward run in weights.
 void Window::evaluation(const SchedProgram &p) {
   for (const Instr &i : p.instrs)
     for (PlaceRef r : i.outs)
       if (PlaceInfo at = resolve(s, p, r);
           isPersistent(at.buffer->kind) && at.buffer->kind != BufferKind::Input)
         f.add("S9", p, i,
-              "writes " + nameText(*at.name) + "; eval may write inputs and temporaries only");
+              "writes " + nameText(*at.name) + "; " + p.name +
+                  " may write inputs and temporaries only");
 }
 
 void Window::run() {
-  if (const SchedProgram *eval = s.program("eval"))
-    evaluation(*eval);
+  for (const char *name : {"eval", "forward"})
+    if (const SchedProgram *p = s.program(name))
+      evaluation(*p);
   if (!programs())
     return;
   for (const SchedProgram *p : window)

@@ -240,6 +240,9 @@ Status attachLoss(Module &m, const PlanConfig &c) {
   Program *p = m.program("micro");
   if (!p)
     return Status::error("attach-loss: the module has no func @micro");
+  if (!c.wrt.empty())
+    return Status::error("attach-loss: dsplan.wrt is for dsexec --vjp; training differentiates for "
+                         "parameters, which --trainable and --freeze choose");
   TRY_ASSIGN(Value * loss, LossAttacher(m, *p, c.loss).run());
   p->returns.clear();
   p->returns.push_back(loss);

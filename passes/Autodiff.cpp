@@ -5,12 +5,13 @@
 // Entry: func @micro returns the loss, 0-d, first. Exit: one returned gradient "<param>.grad" per trainable
 // parameter that the loss depends on; the others get none and stay unchanged. Contributions to one value are
 // added in the order of the walk. No op is differentiated that does not lie between a trainable
-// parameter and the loss.
+// parameter and the loss. With dsplan.wrt, inputs that it matches count as trainable parameters.
 #include "passes/Grad.h"
 #include "passes/Passes.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/Support/Regex.h"
 
 namespace ds {
 
@@ -28,7 +29,16 @@ GradFn gradRule(OpKind k) {
 
 class ReverseWalk {
 public:
-  ReverseWalk(Module &m, Program &p) : module(m), program(p), builder(m, p) {}
+  ReverseWalk(Module &m, Program &p, const PlanConfig &c) : module(m), program(p), builder(m, p) {
+    for (Symbol *s : m.symbols())
+      if (s->symbolKind == SymbolKind::Param && s->trainable && isFloat(s->type.dtype))
+        leaves.push_back(s);
+    llvm::Regex wrt(c.wrt);
+    for (Value *in : p.inputs)
+      if (!c.wrt.empty() && in->input.role == InputMeta::Role::Data && isFloat(in->type.dtype) &&
+          wrt.match(in->name))
+        leaves.push_back(in);
+  }
 
   Status run(Value *loss) {
     markActive();
@@ -51,18 +61,9 @@ public:
   }
 
 private:
-  static bool isTrainable(const Value *v) {
-    if (!v->isSymbol())
-      return false;
-    auto *s = static_cast<const Symbol *>(v);
-    return s->symbolKind == SymbolKind::Param && s->trainable && isFloat(s->type.dtype);
-  }
-
   // Active: a float value that depends on a trainable parameter.
   void markActive() {
-    for (Symbol *s : module.symbols())
-      if (isTrainable(s))
-        active.insert(s);
+    active.insert(leaves.begin(), leaves.end());
     for (Op &op : program.ops) {
       bool any = llvm::any_of(op.operands, [&](Value *v) { return active.count(v) != 0; });
       for (Value *r : op.results)
@@ -101,9 +102,9 @@ private:
   // dy through unchanged or one value serves two parameters.
   void nameGradients() {
     llvm::DenseSet<Value *> taken;
-    for (Symbol *s : module.symbols()) {
+    for (Value *s : leaves) {
       auto it = gradient.find(s);
-      if (!isTrainable(s) || it == gradient.end())
+      if (it == gradient.end())
         continue;
       Value *g = it->second;
       if (!g->def || g->def->phase != Phase::Backward || g->def->kind == OpKind::Fill ||
@@ -121,18 +122,19 @@ private:
   Module &module;
   Program &program;
   Builder builder;
+  llvm::SmallVector<Value *> leaves; // what gradients are returned for
   llvm::DenseSet<const Value *> active;
   llvm::DenseMap<const Value *, Value *> gradient;
 };
 
 } // namespace
 
-Status autodiff(Module &m, const PlanConfig &) {
+Status autodiff(Module &m, const PlanConfig &c) {
   Program *p = m.program("micro");
   if (!p || p->returns.empty() || p->returns[0]->type.rank() != 0)
     return Status::error("autodiff: func @micro must return a 0-d loss first");
   p->returns.resize(1);
-  return ReverseWalk(m, *p).run(p->returns[0]);
+  return ReverseWalk(m, *p, c).run(p->returns[0]);
 }
 
 } // namespace ds

@@ -49,7 +49,7 @@ public:
       start();
     for (Program *p : module.programs())
       TRY(program(*p));
-    if (config.overlap && config.carry != "off")
+    if (config.overlap && config.carry != "off" && module.program("update"))
       carry();
     return std::move(out);
   }

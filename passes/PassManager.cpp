@@ -20,12 +20,25 @@ const std::vector<PassInfo> &passTable() {
 
 std::vector<std::string> defaultPipeline() {
   std::vector<std::string> flags;
-  for (const PassInfo &p : passTable()) {
-    flags.push_back(p.flag);
+  for (const char *flag : {
+#define PASS(flag, function, requires_, provides, summary) flag,
+#define FORWARD_PASS(flag, function, requires_, provides, summary)
+#include "passes/Passes.def"
+#undef PASS
+       }) {
+    flags.push_back(flag);
     if (flags.back() == "autodiff") // what the reverse walk made and nobody needs
       flags.push_back("canonicalize");
   }
   return flags;
+}
+
+std::vector<std::string> forwardPipeline(bool vjp) {
+  if (!vjp)
+    return {"convert-float", "canonicalize", "form-forward"};
+  // What the loss itself needed is dead once form-forward no longer returns it.
+  return {"convert-float", "canonicalize", "attach-cotangents",
+          "autodiff",      "form-forward", "canonicalize"};
 }
 
 bool holds(Fact f, const Module &m) {
@@ -49,6 +62,8 @@ bool holds(Fact f, const Module &m) {
   case Fact::Programs:
     return llvm::any_of(
         m.programs(), [](const Program *p) { return !p->isFunc && p->name.starts_with("micro."); });
+  case Fact::Forward:
+    return m.program("forward") != nullptr;
   }
   return false;
 }
@@ -69,7 +84,10 @@ static Status checkFlags(const std::vector<std::string> &flags, bool allowAll) {
   for (const std::string &f : flags) {
     if (findPass(f) || (allowAll && f == "all"))
       continue;
-    std::string near = nearest(f, defaultPipeline());
+    std::vector<std::string> known;
+    for (const PassInfo &p : passTable())
+      known.push_back(p.flag);
+    std::string near = nearest(f, known);
     return Status::error("unknown pass '" + f + "'" +
                          (near.empty() ? "" : "; did you mean '" + near + "'?"));
   }
@@ -78,14 +96,14 @@ static Status checkFlags(const std::vector<std::string> &flags, bool allowAll) {
 
 static const char *nounOf(Fact f) {
   constexpr const char *nouns[] = {"",          "loss",       "gradients", "buckets",
-                                   "optimizer", "placements", "programs"};
+                                   "optimizer", "placements", "programs",  "forward program"};
   return nouns[static_cast<int>(f)];
 }
 
 static Status missing(const PassInfo &p) {
   std::string provider;
   for (const PassInfo &q : passTable())
-    if (q.provides == p.requires_)
+    if (q.provides == p.requires_ && provider.empty())
       provider = q.flag;
   return Status::error(std::string(p.flag) + ": the module has no " + nounOf(p.requires_) +
                        "; run " + provider + " before it");

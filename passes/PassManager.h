@@ -13,7 +13,7 @@ namespace ds {
 using PassFn = Status (*)(Module &, const PlanConfig &);
 
 /// Facts about a module that passes require and provide; derived from the module, not recorded.
-enum class Fact : uint8_t { None, Loss, Grads, Buckets, Optimizer, Placed, Programs };
+enum class Fact : uint8_t { None, Loss, Grads, Buckets, Optimizer, Placed, Programs, Forward };
 bool holds(Fact f, const Module &m);
 
 struct PassInfo {
@@ -40,7 +40,9 @@ inline constexpr char kReproNote[] = "// RUN: dsopt %s ";
 /// Runs the named passes in order. Errors name the pass; internal ones carry the module before it.
 Status runPasses(Module &m, const PlanConfig &c, const std::vector<std::string> &flags,
                  const PassOptions &o);
-/// All passes of the table.
+/// For training: the passes of the table but its FORWARD_PASS rows.
 std::vector<std::string> defaultPipeline();
+/// For one run of the model: a program `forward` that returns its outputs, or, for vjp, gradients.
+std::vector<std::string> forwardPipeline(bool vjp);
 
 } // namespace ds

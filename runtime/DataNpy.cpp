@@ -13,7 +13,7 @@ namespace ds {
 
 namespace {
 
-struct Array {
+struct Samples {
   DataInput input;
   File file;
   NpyHeader header;
@@ -21,9 +21,9 @@ struct Array {
 
 class NpyData final : public DataSource {
 public:
-  explicit NpyData(std::vector<Array> a) : arrays(std::move(a)) {
+  explicit NpyData(std::vector<Samples> a) : arrays(std::move(a)) {
     size_t largest = 0;
-    for (const Array &x : arrays)
+    for (const Samples &x : arrays)
       largest = std::max(largest, static_cast<size_t>(rowBytes(x)));
     raw.resize(largest);
   }
@@ -32,7 +32,7 @@ public:
 
   Status read(int64_t sample, void *const *rows) override {
     for (size_t i = 0; i < arrays.size(); ++i) {
-      const Array &a = arrays[i];
+      const Samples &a = arrays[i];
       int64_t bytes = rowBytes(a), n = a.input.rowElems();
       TRY(a.file.read(raw.data(), bytes, a.header.dataOffset + sample * bytes));
       convert(a.input.dtype, rows[i], a.header.dtype, raw.data(), n);
@@ -42,12 +42,14 @@ public:
   }
 
 private:
-  static int64_t rowBytes(const Array &a) { return a.input.rowElems() * byteSize(a.header.dtype); }
-  std::vector<Array> arrays;
+  static int64_t rowBytes(const Samples &a) {
+    return a.input.rowElems() * byteSize(a.header.dtype);
+  }
+  std::vector<Samples> arrays;
   std::vector<std::byte> raw;
 };
 
-StatusOr<Array> openArray(const std::string &dir, const DataInput &in) {
+StatusOr<Samples> openArray(const std::string &dir, const DataInput &in) {
   TRY_ASSIGN(File file, File::openRead(dir + "/" + in.name + ".npy"));
   TRY_ASSIGN(NpyHeader h, readNpyHeader(file));
   std::vector<int64_t> row(h.dims.begin() + (h.dims.empty() ? 0 : 1), h.dims.end());
@@ -62,7 +64,7 @@ StatusOr<Array> openArray(const std::string &dir, const DataInput &in) {
         .at(file.path());
   if (h.dims[0] == 0)
     return Status::error(fmt::format("{}: the array has no samples", in.name)).at(file.path());
-  return Array{in, std::move(file), std::move(h)};
+  return Samples{in, std::move(file), std::move(h)};
 }
 
 } // namespace
@@ -70,9 +72,9 @@ StatusOr<Array> openArray(const std::string &dir, const DataInput &in) {
 StatusOr<std::unique_ptr<DataSource>> openNpy(const std::string &dir,
                                               std::vector<DataInput> inputs) {
   Status all;
-  std::vector<Array> arrays;
+  std::vector<Samples> arrays;
   for (const DataInput &in : inputs) {
-    StatusOr<Array> a = openArray(dir.empty() ? "." : dir, in);
+    StatusOr<Samples> a = openArray(dir.empty() ? "." : dir, in);
     if (a.ok())
       arrays.push_back(std::move(a).take());
     else
@@ -81,7 +83,7 @@ StatusOr<std::unique_ptr<DataSource>> openNpy(const std::string &dir,
   TRY(std::move(all));
   if (arrays.empty())
     return Status::error("the plan has no data input");
-  for (const Array &a : arrays)
+  for (const Samples &a : arrays)
     if (a.header.dims[0] != arrays[0].header.dims[0])
       return Status::error(fmt::format("{} has {} samples, {} has {}", arrays[0].file.path(),
                                        arrays[0].header.dims[0], a.file.path(), a.header.dims[0]));

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/Executor.h"
 
-#include "runtime/Convert.h"
-
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -38,7 +36,7 @@ StatusOr<std::vector<size_t>> updateSequence(const Schedule &s) {
 }
 
 RankExecutor::RankExecutor(const Schedule &s, const LoadedRank &rank,
-                           const std::vector<size_t> &sequence, Comm &comm, Feeder *feeder,
+                           const std::vector<size_t> &sequence, Comm &comm, FeedSource *feeder,
                            Abort &abort, TraceRing *trace)
     : schedule(s), rank(rank), sequence(sequence), comm(comm), feeder(feeder), abort(abort),
       trace(trace), results(rank.valueNames.size()) {
@@ -54,7 +52,7 @@ RankExecutor::RankExecutor(const Schedule &s, const LoadedRank &rank,
   }
 }
 
-void RankExecutor::runEval(Stream s, int64_t update, int64_t batches, Feeder &data) {
+void RankExecutor::runEval(Stream s, int64_t update, int64_t batches, FeedSource &data) {
   int stream = static_cast<int>(s);
   if (!started[stream].set && start >= 0 &&
       !runProgram(static_cast<size_t>(start), 0, stream, update, &data))
@@ -99,7 +97,7 @@ bool RankExecutor::waitFor(int self, int stream, uint32_t count, StreamTimes &cl
 }
 
 bool RankExecutor::runProgram(size_t program, size_t position, int stream, int64_t update,
-                              Feeder *data) {
+                              FeedSource *data) {
   const LoadedProgram &p = rank.programs[program];
   StreamTimes &clock = clocks[stream];
   for (const LoadedInstr &in : p.streams[stream]) {
@@ -133,7 +131,7 @@ bool RankExecutor::runProgram(size_t program, size_t position, int stream, int64
   }
   if (stream == kCompute) {
     for (const LoadedReturn &r : p.returns)
-      results[r.value] = toDouble(r.dtype, r.data, 0);
+      results[r.value] = r.number();
     done[kCompute].add();
   }
   for (int s = 0; s < kStreams; ++s)
@@ -173,11 +171,11 @@ bool RankExecutor::runProgramInOrder(size_t program, size_t position, int64_t up
     }
   }
   for (const LoadedReturn &r : p.returns)
-    results[r.value] = toDouble(r.dtype, r.data, 0);
+    results[r.value] = r.number();
   return !abort.raised();
 }
 
-const char *RankExecutor::execute(const LoadedInstr &in, size_t position, Feeder *data,
+const char *RankExecutor::execute(const LoadedInstr &in, size_t position, FeedSource *data,
                                   StreamTimes &clock) {
   if (in.instr->kind == InstrKind::Launch)
     return in.kernel->run(&in.launch, in.state);
@@ -207,8 +205,10 @@ void RankExecutor::fail(const LoadedProgram &p, const Instr &in, int64_t update,
   if (in.origin >= 0)
     from = schedule.origins[static_cast<size_t>(in.origin)];
   std::string node = from.node.empty() ? "" : " of " + from.node;
-  Status s = Status::error(fmt::format("update {}: {}: {} ({}{}): {}", update + 1, p.program->name,
-                                       in.label, op, node, message))
+  std::string when = // `forward` runs outside of training
+      p.program->name == "forward" ? "" : fmt::format("update {}: ", update + 1);
+  Status s = Status::error(fmt::format("{}{}: {} ({}{}): {}", when, p.program->name, in.label, op,
+                                       node, message))
                  .at(fmt::format("rank {}", rank.rank));
   if (!from.pass.empty())
     s = std::move(s).note(fmt::format("{} was inserted by {}", in.label, from.pass));

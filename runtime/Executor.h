@@ -30,7 +30,7 @@ class RankExecutor {
 public:
   /// Everything must outlive the executor; trace: kStreams rings, or null.
   RankExecutor(const Schedule &s, const LoadedRank &rank, const std::vector<size_t> &sequence,
-               Comm &comm, Feeder *feeder, Abort &abort, TraceRing *trace);
+               Comm &comm, FeedSource *feeder, Abort &abort, TraceRing *trace);
 
   /// Runs this stream's part of update number `update`; comm's includes what is carried, which compute and feed do
   /// not wait for. Returns early once the job is aborted; the first error is raised there, with rank, update,
@@ -39,7 +39,7 @@ public:
 
   /// Runs this stream's part of `batches` rounds of program `eval`, fed by `data`, after update number `update` (-1: before
   /// the first). All streams must be idle before.
-  void runEval(Stream stream, int64_t update, int64_t batches, Feeder &data);
+  void runEval(Stream stream, int64_t update, int64_t batches, FeedSource &data);
   /// Of the last evaluation: the sum of losses times labels, and the labels.
   std::pair<double, double> evaluated() const { return {evalSum, evalCount}; }
 
@@ -50,17 +50,17 @@ public:
   const StreamTimes &times(Stream s) const { return clocks[static_cast<int>(s)]; }
 
 private:
-  bool runProgram(size_t program, size_t position, int stream, int64_t update, Feeder *data);
+  bool runProgram(size_t program, size_t position, int stream, int64_t update, FeedSource *data);
   bool waitFor(int self, int stream, uint32_t count, StreamTimes &clock);
   bool runProgramInOrder(size_t program, size_t position, int64_t update, InstrHook &hook);
-  const char *execute(const LoadedInstr &in, size_t position, Feeder *data, StreamTimes &clock);
+  const char *execute(const LoadedInstr &in, size_t position, FeedSource *data, StreamTimes &clock);
   void fail(const LoadedProgram &p, const Instr &in, int64_t update, const char *message);
 
   const Schedule &schedule;
   const LoadedRank &rank;
   const std::vector<size_t> &sequence;
   Comm &comm;
-  Feeder *feeder;
+  FeedSource *feeder;
   Abort &abort;
   TraceRing *trace;
   Counter done[kStreams]; // instructions and program ends since the start

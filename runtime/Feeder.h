@@ -15,6 +15,18 @@
 
 namespace ds {
 
+/// What the feed stream copies from.
+class FeedSource {
+public:
+  virtual ~FeedSource() = default;
+  /// Where input `input` (index into Schedule::inputs) of the current window's micro-batch lies. May wait; null on
+  /// abort or an error, which error() then tells.
+  virtual const void *data(int rank, int64_t micro, int input, const Abort &abort) = 0;
+  /// The rank is through with its current window.
+  virtual void release(int /*rank*/) {}
+  virtual Status error() const { return {}; }
+};
+
 struct FeedOptions {
   uint64_t seed = 0;
   bool shuffle = true;
@@ -22,21 +34,19 @@ struct FeedOptions {
   int64_t micros = 0;      // micro-batches in a window; 0: as the schedule says
 };
 
-class Feeder {
+class Feeder final : public FeedSource {
 public:
   /// The schedule must outlive the feeder. Errors: data that does not fit the inputs, fewer samples than
   /// one window.
   static StatusOr<std::unique_ptr<Feeder>>
   create(const Schedule &s, std::unique_ptr<DataSource> data, const FeedOptions &o);
-  ~Feeder(); // stops the thread
+  ~Feeder() override; // stops the thread
 
   void start(); // the reading thread
-  /// Where input `input` (index into Schedule::inputs) of the current window's micro-batch lies. Waits
-  /// until the window is there; null on abort or a data error, which error() then tells.
-  const void *data(int rank, int64_t micro, int input, const Abort &abort);
-  /// The rank is through with its current window.
-  void release(int rank);
-  Status error() const;
+  /// Waits until the window is there.
+  const void *data(int rank, int64_t micro, int input, const Abort &abort) override;
+  void release(int rank) override;
+  Status error() const override;
 
   int64_t updatesPerEpoch() const { return perEpoch; } // windows; 0: endless
   int64_t droppedSamples() const { return dropped; }   // per epoch

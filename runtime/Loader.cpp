@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/Loader.h"
 
+#include "runtime/Convert.h"
 #include "runtime/Sources.h"
 
 #include <algorithm>
 #include <cstring>
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace ds {
 
@@ -104,12 +105,12 @@ private:
       auto at = std::find(out.valueNames.begin(), out.valueNames.end(), name);
       LoadedReturn r;
       r.value = static_cast<size_t>(at - out.valueNames.begin());
-      r.dtype = place.type->dtype;
+      r.type = place.type;
+      r.empty = place.type->elems() == 0;
       r.data = pointer(place);
       if (at == out.valueNames.end())
         out.valueNames.push_back(name);
-      if (place.type->elems() > 0)
-        loaded.returns.push_back(r);
+      loaded.returns.push_back(r);
     }
     out.programs.push_back(std::move(loaded));
     return all;
@@ -326,6 +327,17 @@ StatusOr<std::unique_ptr<LoadedRank>> LoadedRank::load(const Schedule &s, const 
   TRY(RankLoader(s, d, o, *rank).run());
   return rank;
 }
+
+std::vector<std::string> LoadedRank::borrowNotes(const std::string &device) const {
+  std::vector<std::string> notes;
+  for (const auto &[from, list] : borrowed)
+    if (!list.empty())
+      notes.push_back(
+          fmt::format("device {} takes from {}: {}", device, from, fmt::join(list, ", ")));
+  return notes;
+}
+
+double LoadedReturn::number() const { return empty ? 0 : toDouble(type->dtype, data, 0); }
 
 LoadedRank::~LoadedRank() {
   for (auto &[kernel, state] : prepared)

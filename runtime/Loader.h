@@ -44,8 +44,12 @@ struct LoadedInstr {
 /// A value the runtime reads after a program.
 struct LoadedReturn {
   size_t value = 0; // index into LoadedRank::valueNames
-  DType dtype = DType::F32;
+  const Type *type = nullptr;
+  bool empty = false; // no elements
   const void *data = nullptr;
+
+  /// Element 0 as a number.
+  double number() const;
 };
 
 struct LoadedProgram {
@@ -69,6 +73,8 @@ public:
   std::vector<std::string> valueNames; // of all programs' returns, each once
   // Kernels that the device lacks, as "op on type", by the device they are taken from.
   std::map<std::string, std::vector<std::string>> borrowed;
+  /// The same for people, one line for each of these devices.
+  std::vector<std::string> borrowNotes(const std::string &device) const;
 
   const Arena &arena(size_t i) const { return arenas[i]; } // as Schedule::arenas
   /// Start of a persistent buffer.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/Npy.h"
 
+#include "runtime/Convert.h"
+
 #include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
@@ -108,14 +110,15 @@ private:
   std::string_view rest;
 };
 
+constexpr std::pair<std::string_view, DType> kNames[] = {
+    {"f8", DType::F64}, {"f4", DType::F32}, {"f2", DType::F16}, {"i8", DType::I64},
+    {"i4", DType::I32}, {"i2", DType::I16}, {"i1", DType::I8},  {"u8", DType::U64},
+    {"u4", DType::U32}, {"u2", DType::U16}, {"u1", DType::U8},  {"b1", DType::Bool}};
+
 std::optional<DType> dtypeOf(std::string_view descr) {
   if (descr.size() != 3 || descr[0] == '>')
     return std::nullopt;
-  static const std::pair<std::string_view, DType> names[] = {
-      {"f8", DType::F64}, {"f4", DType::F32}, {"f2", DType::F16}, {"i8", DType::I64},
-      {"i4", DType::I32}, {"i2", DType::I16}, {"i1", DType::I8},  {"u8", DType::U64},
-      {"u4", DType::U32}, {"u2", DType::U16}, {"u1", DType::U8},  {"b1", DType::Bool}};
-  for (auto &[name, t] : names)
+  for (auto &[name, t] : kNames)
     if (descr.substr(1) == name)
       return t;
   return std::nullopt;
@@ -171,6 +174,44 @@ StatusOr<NpyHeader> readNpyHeader(const File &file) {
   if (!h.ok())
     return std::move(h).status().at(file.path());
   return h;
+}
+
+StatusOr<Array> readNpy(const std::string &path) {
+  TRY_ASSIGN(File file, File::openRead(path));
+  TRY_ASSIGN(NpyHeader h, readNpyHeader(file));
+  Array a{h.dtype, h.dims, std::string(static_cast<size_t>(h.elems() * byteSize(h.dtype)), '\0')};
+  TRY(file.read(a.bytes.data(), static_cast<int64_t>(a.bytes.size()), h.dataOffset));
+  return a;
+}
+
+Status writeNpy(const std::string &path, const Array &a) {
+  if (a.dtype == DType::BF16) {
+    Array wide{DType::F32, a.dims, std::string(a.bytes.size() * 2, '\0')};
+    convert(wide.dtype, wide.bytes.data(), a.dtype, a.bytes.data(), a.elems());
+    return writeNpy(path, wide);
+  }
+  std::string shape;
+  for (int64_t d : a.dims)
+    shape += std::to_string(d) + ", ";
+  std::string_view descr;
+  for (auto &[name, t] : kNames)
+    if (t == a.dtype)
+      descr = name;
+  std::string dict = fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': ({}), }}",
+                                 byteSize(a.dtype) > 1 ? '<' : '|', descr, shape);
+  // The data starts at a multiple of 64.
+  size_t length = (10 + dict.size() + 1 + 63) / 64 * 64 - 10;
+  dict.resize(length - 1, ' ');
+  std::string head = "\x93NUMPY\x01";
+  head += '\0';
+  head += static_cast<char>(length & 0xff);
+  head += static_cast<char>(length >> 8);
+  head += dict + "\n";
+  TRY_ASSIGN(File file, File::create(path));
+  TRY(file.write(head.data(), static_cast<int64_t>(head.size()), 0));
+  TRY(file.write(a.bytes.data(), static_cast<int64_t>(a.bytes.size()),
+                 static_cast<int64_t>(head.size())));
+  return file.close();
 }
 
 } // namespace ds

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads NumPy's .npy headers (versions 1 to 3): C order, little-endian numbers and booleans.
+// NumPy's .npy files (versions 1 to 3): C order, little-endian numbers and booleans.
 #pragma once
 
-#include "ir/DType.h"
+#include "ir/Array.h"
 #include "runtime/File.h"
 
 #include <vector>
@@ -20,5 +20,9 @@ struct NpyHeader {
 
 /// Also checks that the file is as long as the header says.
 StatusOr<NpyHeader> readNpyHeader(const File &file);
+
+StatusOr<Array> readNpy(const std::string &path);
+/// NumPy has no bf16: such an array is written as f32, which holds it exactly.
+Status writeNpy(const std::string &path, const Array &a);
 
 } // namespace ds

@@ -13,9 +13,6 @@
 
 namespace ds {
 
-/// The start of a safetensors file: the length of its header, and the header padded to 8 bytes.
-std::string safetensorsHead(std::string json);
-
 /// A 64-bit checksum, not cryptographic: finds torn and flipped bytes at memory speed.
 uint64_t checksum(const void *bytes, size_t n);
 

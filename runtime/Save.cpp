@@ -5,7 +5,7 @@
 #include "runtime/CheckpointState.h"
 #include "runtime/Convert.h"
 #include "runtime/File.h"
-#include "runtime/PieceFile.h"
+#include "runtime/Safetensors.h"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -14,7 +14,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 #include <thread>
 
 namespace ds {
@@ -311,10 +311,8 @@ Status Trainer::Impl::prepare() {
 }
 
 void Trainer::Impl::describe() {
-  for (const auto &[from, list] : ranks[0]->borrowed)
-    if (!list.empty())
-      notes.push_back(
-          fmt::format("device {} takes from {}: {}", device.name, from, fmt::join(list, ", ")));
+  for (std::string &note : ranks[0]->borrowNotes(device.name))
+    notes.push_back(std::move(note));
   const std::vector<std::string> &names = ranks[0]->valueNames;
   for (size_t v = 0; v < std::size(kValueNames); ++v) {
     auto at = std::find(names.begin(), names.end(), kValueNames[v]);

@@ -31,8 +31,6 @@ Args::Args(int argc, char **argv) : words(argv, argv + argc) {
 static constexpr struct {
   const char *flag, *what;
 } kPostponed[] = {
-    {"forward", "running a model forward"},
-    {"vjp", "gradients alone"},
     {"hostfile", "ranks on several hosts"},
     {"include", "ranks on several hosts"},
     {"exclude", "ranks on several hosts"},

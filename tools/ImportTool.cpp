@@ -99,12 +99,8 @@ StatusOr<ImportOptions> importOptions(const PlanConfig &c) {
   return o;
 }
 
-StatusOr<std::unique_ptr<Module>> importModel(const std::string &path, const PlanConfig &c,
-                                              ImportReport *report, bool exampleDims) {
-  ImportReport local;
-  ImportReport &r = report ? *report : local;
-  TRY_ASSIGN(ImportOptions o, importOptions(c));
-  o.exampleDims = exampleDims;
+static StatusOr<std::unique_ptr<Module>> imported(const std::string &path, const ImportOptions &o,
+                                                  ImportReport &r) {
   TRY_ASSIGN(std::unique_ptr<Module> m, importOnnx(path, o, &r));
   if (showReport)
     llvm::errs() << reportText(r);
@@ -112,6 +108,32 @@ StatusOr<std::unique_ptr<Module>> importModel(const std::string &path, const Pla
     return Status::internal("the importer made a module that does not verify:\n" + s.str())
         .at(path);
   return m;
+}
+
+StatusOr<std::unique_ptr<Module>> importModel(const std::string &path, const PlanConfig &c,
+                                              ImportReport *report, bool exampleDims) {
+  ImportReport local;
+  TRY_ASSIGN(ImportOptions o, importOptions(c));
+  o.exampleDims = exampleDims;
+  return imported(path, o, report ? *report : local);
+}
+
+StatusOr<std::unique_ptr<Module>> importFed(const std::string &path, const PlanConfig &c,
+                                            std::map<std::string, FedArray> fed,
+                                            ImportReport &report) {
+  TRY_ASSIGN(ImportOptions o, importOptions(c));
+  o.microBatch = 0;
+  o.fed = std::move(fed);
+  for (;;) {
+    report = {};
+    StatusOr<std::unique_ptr<Module>> m = imported(path, o, report);
+    bool more = false;
+    for (const std::string &name : report.unknown)
+      if (auto it = o.fed.find(name); !m.ok() && it != o.fed.end() && !it->second.constant)
+        more = it->second.constant = true;
+    if (!more)
+      return m;
+  }
 }
 
 std::string reportText(const ImportReport &r) {

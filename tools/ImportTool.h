@@ -25,6 +25,12 @@ StatusOr<std::unique_ptr<Module>> importModel(const std::string &path, const Pla
                                               ImportReport *report = nullptr,
                                               bool exampleDims = false);
 
+/// Imports with the dimensions of fed arrays. Where values of inputs must be known at plan time, as those of shapes, the
+/// arrays give them, too, and these inputs are none of the module's.
+StatusOr<std::unique_ptr<Module>> importFed(const std::string &path, const PlanConfig &c,
+                                            std::map<std::string, FedArray> fed,
+                                            ImportReport &report);
+
 /// What was found, one line per fact, for people.
 std::string reportText(const ImportReport &r);
 

@@ -240,6 +240,15 @@ PassOptions passOptions() {
   return o;
 }
 
+StatusOr<bool> runPipeline(Module &m, const PlanConfig &c, const std::vector<std::string> &flags) {
+  PassOptions options = passOptions();
+  TRY(runPasses(m, c, flags, options));
+  if (!options.stopAfter.empty())
+    return false;
+  TRY(verifyModule(m));
+  return true;
+}
+
 StatusOr<Schedule> plan(const LoadedModel &model, const PlanConfig &config, int threads,
                         std::unique_ptr<Module> *module) {
   std::unique_ptr<Module> m = clone(*model.module);
@@ -247,14 +256,12 @@ StatusOr<Schedule> plan(const LoadedModel &model, const PlanConfig &config, int 
   if (threads <= 0)
     threads = std::max<int>(1, std::thread::hardware_concurrency() / static_cast<int>(c.world));
   c.workspaceBytes = workspaceRule("cpu", threads, c.world);
-  PassOptions options = passOptions();
-  TRY(runPasses(*m, c, defaultPipeline(), options));
-  if (!options.stopAfter.empty()) {
+  TRY_ASSIGN(bool whole, runPipeline(*m, c, defaultPipeline()));
+  if (!whole) {
     if (module)
       *module = std::move(m);
     return Schedule();
   }
-  TRY(verifyModule(*m));
   TRY_ASSIGN(Schedule s, scheduleModule(*m, c));
   TRY(verifySchedule(s));
   if (module)

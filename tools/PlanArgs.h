@@ -34,6 +34,9 @@ StatusOr<LoadedModel> loadModel(const std::string &path, bool forExec, bool want
 /// The config of flags and file, without a model. assume: as in ConfigOverrides.
 StatusOr<PlanConfig> configFromFlags(const std::optional<int64_t> &updates, bool assume);
 
+/// Runs these passes as the flags say; whether a schedule is asked for then, and not --stop-after.
+StatusOr<bool> runPipeline(Module &m, const PlanConfig &c, const std::vector<std::string> &flags);
+
 /// Whether --target is "list", which asks for what can be named there.
 bool asksForTargets();
 

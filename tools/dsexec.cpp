@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dsexec: trains under a schedule.
+// dsexec: trains under a schedule, or runs a model once.
 #include "runtime/Checkpoint.h"
 #include "runtime/File.h"
 #include "runtime/Log.h"
@@ -9,6 +9,7 @@
 #include "tools/Args.h"
 #include "tools/Devices.h"
 #include "tools/Diagnostics.h"
+#include "tools/ForwardTool.h"
 #include "tools/PlanArgs.h"
 #include "tools/SelfCheck.h"
 #include "tools/TrainLoop.h"
@@ -94,7 +95,10 @@ static const char *const kExamples =
     "  dsexec plan.dsched --data tokens:text.bin --steps 10000 --checkpoint-dir ckpt "
     "--save-interval 500 \\\n"
     "         --resume auto\n"
-    "  dsexec model.onnx --config ds_config.json --world-size 4 --data synthetic:1 --self-check\n";
+    "  dsexec model.onnx --config ds_config.json --world-size 4 --data synthetic:1 --self-check\n"
+    "  dsexec model.onnx --forward --feed inputs --fetch outputs --weights out.safetensors\n"
+    "  dsexec model.onnx --vjp --wrt 'fc1|input' --feed inputs --cotangent random:1 --fetch "
+    "grads\n";
 
 // What can be said about the flags before anything is loaded.
 static Status checkFlags() {
@@ -149,6 +153,11 @@ static StatusOr<int> run() {
   if (!inspect.empty()) {
     TRY_ASSIGN(std::string text, describeCheckpoint(inspect));
     llvm::outs() << text;
+    return 0;
+  }
+  TRY_ASSIGN(bool once, asksForForward());
+  if (once) {
+    TRY(runForward(inputPath, device, threads));
     return 0;
   }
   TRY(checkFlags());
@@ -235,9 +244,9 @@ int main(int argc, char **argv) {
   exitOnFatalErrors("dsexec");
   Args args(argc, argv);
   cl::extrahelp help(kExamples);
-  Status s = parseFlags(
-      args, "Trains an ONNX model under ZeRO\n",
-      {&running, &output, &testing, &planCategory(), &passCategory(), &importCategory()});
+  Status s = parseFlags(args, "Trains an ONNX model under ZeRO\n",
+                        {&running, &forwardCategory(), &output, &testing, &planCategory(),
+                         &passCategory(), &importCategory()});
   if (s.ok()) {
     StatusOr<int> code = run();
     if (code.ok())

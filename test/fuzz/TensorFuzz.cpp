@@ -9,7 +9,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   file.fill(ds::fuzz::textOf(data, size));
   auto t = ds::readTensorFile(file.path());
   if (t.ok())
-    ds::fuzz::require(static_cast<int64_t>(t->second.size()) == t->first.bytes(),
+    ds::fuzz::require(static_cast<int64_t>(t->bytes.size()) == t->elems() * byteSize(t->dtype),
                       "the tensor has the bytes of its type");
   return 0;
 }

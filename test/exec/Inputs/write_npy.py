@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""write_npy.py FILE.npy f32|i64 DIMS VALUE...: an array of these dims ("4x3"); a single value fills it."""
+"""write_npy.py FILE.npy f32|f64|i64 DIMS VALUE...: an array of these dims ("4x3"); a single value fills it."""
 
 import struct
 import sys
@@ -13,7 +13,7 @@ for d in shape:
 if len(values) == 1:
     values *= count
 assert len(values) == count, f"{path}: {len(values)} values for {count} elements"
-descr, code, number = {"f32": ("<f4", "f", float), "i64": ("<i8", "q", int)}[kind]
+descr, code, number = {"f32": ("<f4", "f", float), "f64": ("<f8", "d", float), "i64": ("<i8", "q", int)}[kind]
 header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}"
 header += " " * (-(len(header) + 11) % 64) + "\n"
 with open(path, "wb") as f:
