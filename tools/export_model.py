@@ -1,66 +1,35 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Export a PyTorch model to ONNX so that it can be trained: `export()` for any module, and a command for GPT-2.
+"""Export a PyTorch model to ONNX so that it can be trained: `export()` for any module, and a command for each family.
 
 What makes an export trainable, and what this script therefore does:
 
   * --no-optimize (the default): torch's graph optimiser merges small weights with equal values, drops zero biases and
     folds weights away, so a fresh model would come back with its LayerNorm scales tied together;
-  * data inputs and logits only: no attention mask, no key/value cache, no loss;
+  * data inputs and logits only: no key/value cache, no loss;
   * parameters keep their state_dict names, and the metadata that the exporter records (module paths, which tensors
     are parameters) stays, except Python stack traces;
   * weights go to model.onnx.data, beside model.onnx.
 
-The weights are a seeded random initialisation; nothing is downloaded. DIR receives model.onnx, model.onnx.data and
-config.json (the Hugging Face configuration, from which the same module can be built again).
-Needs the packages of tools/requirements-export.txt.
+The weights are a seeded random initialisation, or those of a Hugging Face folder (--from); nothing is downloaded. DIR
+receives model.onnx, model.onnx.data and config.json (the configuration, from which the same module can be built again).
+Families and their presets are rows of export_families.py. Needs the packages of tools/requirements-export.txt.
 """
 
 import argparse
 import contextlib
 import dataclasses
+import json
 import logging
 import os
 import pathlib
 import sys
 import warnings
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from export_families import FAMILIES, Options  # noqa: E402
+
 REQUIREMENTS = "tools/requirements-export.txt"
-
-
-@dataclasses.dataclass(frozen=True)
-class Gpt2Shape:
-    layers: int
-    hidden: int
-    heads: int
-    vocab: int
-    context: int
-
-
-GPT2_PRESETS = {
-    "tiny": Gpt2Shape(layers=2, hidden=32, heads=2, vocab=64, context=16),
-    "small": Gpt2Shape(layers=4, hidden=128, heads=4, vocab=86, context=128),
-    "124M": Gpt2Shape(layers=12, hidden=768, heads=12, vocab=50257, context=1024),
-}
-
-
-def build_gpt2(shape, seed=0, attention="eager", dropout=0.0):
-    """A GPT2LMHeadModel (tied embedding) with seeded random weights that maps token ids to logits."""
-    import torch
-    from transformers import GPT2Config, GPT2LMHeadModel
-
-    class Gpt2(GPT2LMHeadModel):  # a subclass, not a wrapper, which would prefix every parameter name
-        def forward(self, input_ids):
-            return super().forward(input_ids, use_cache=False).logits
-
-    Gpt2.__module__, Gpt2.__qualname__ = GPT2LMHeadModel.__module__, GPT2LMHeadModel.__qualname__  # as exports name it
-
-    config = GPT2Config(
-        n_layer=shape.layers, n_embd=shape.hidden, n_head=shape.heads, vocab_size=shape.vocab,
-        n_positions=shape.context, embd_pdrop=dropout, attn_pdrop=dropout, resid_pdrop=dropout, use_cache=False,
-        bos_token_id=0, eos_token_id=0, attn_implementation=attention)
-    torch.manual_seed(seed)
-    return Gpt2(config).train(dropout > 0)
 
 
 def export(model, inputs, path, *, input_names=("input_ids",), output_names=("logits",), exporter="dynamo",
@@ -73,6 +42,7 @@ def export(model, inputs, path, *, input_names=("input_ids",), output_names=("lo
                be larger than 1 along these dimensions, or torch.export takes the size for a constant.
     external_data=False keeps the weights inside `path` (2 GB at most).
     stack_traces=True keeps each node's Python stack: most of the file, and full of this machine's paths.
+    Parameters made by without_weights() become references to a data file that is not written (dynamo).
     """
     import onnx
     import torch
@@ -92,6 +62,8 @@ def export(model, inputs, path, *, input_names=("input_ids",), output_names=("lo
             for graph in (program.model.graph, *program.model.functions.values()):
                 for node in graph.all_nodes():
                     node.metadata_props.pop("pkg.torch.onnx.stack_trace", None)
+        if _refer_to_missing_data(program.model, data.name):
+            external_data = None  # nothing to write
         program.save(str(path), external_data=external_data)
     elif exporter == "torchscript":
         mode = torch.onnx.TrainingMode.EVAL if optimize else torch.onnx.TrainingMode.TRAINING
@@ -146,65 +118,156 @@ def check(model, inputs, path, tolerance=1e-4):
     return difference
 
 
-def gpt2(args, parser):
-    shape = GPT2_PRESETS[args.preset]
-    given = {f.name: getattr(args, f.name) for f in dataclasses.fields(shape) if getattr(args, f.name) is not None}
-    shape = dataclasses.replace(shape, **given)
-    seq = args.seq or shape.context
-    for name, value in {**dataclasses.asdict(shape), "batch": args.batch, "seq": seq}.items():
+def build(family, config, *, seed=0, weights=True):
+    """A module of the configuration with seeded random weights, or with shapes alone."""
+    import torch
+
+    torch.manual_seed(seed)
+    with contextlib.nullcontext() if weights else without_weights():
+        return FAMILIES[family].architecture()(config)
+
+
+@contextlib.contextmanager
+def without_weights():
+    """Parameters of modules that are made meanwhile have shapes, but no storage; buffers keep their values."""
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+    mode, register = FakeTensorMode(allow_non_fake_inputs=True), torch.nn.Module.register_parameter
+
+    def register_fake(module, name, parameter):
+        if parameter is not None and not isinstance(parameter, FakeTensor):  # a tied one comes twice
+            with mode:
+                parameter = torch.nn.Parameter(torch.empty_like(parameter, device="cpu"), parameter.requires_grad)
+        register(module, name, parameter)
+
+    torch.nn.Module.register_parameter = register_fake
+    try:
+        yield
+    finally:
+        torch.nn.Module.register_parameter = register
+
+
+def _refer_to_missing_data(model, location):
+    """Initializers without storage become references into `location`, one behind the other; their number."""
+    import onnx_ir
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    offset = count = 0
+    for value in model.graph.initializers.values():
+        if isinstance(value.const_value.raw, FakeTensor):
+            size = value.const_value.nbytes
+            value.const_value = onnx_ir.ExternalTensor(
+                location, offset, size, dtype=value.dtype, shape=value.const_value.shape, name=value.name)
+            offset, count = offset + size, count + 1
+    return count
+
+
+def check_sizes(args, shape, parser):
+    for name, value in {**(dataclasses.asdict(shape) if shape else {}), "batch": args.batch}.items():
         if value < 1:
-            parser.error(f"--{name} {value}: must be at least 1")
-    if shape.hidden % shape.heads:
-        parser.error(f"--hidden {shape.hidden} is not a multiple of --heads {shape.heads}")
-    if seq > shape.context:
-        parser.error(f"--seq {seq} is longer than --context {shape.context}")
-    if args.dynamic and min(args.batch, seq) < 2:
-        parser.error("--dynamic needs --batch and --seq of 2 or more: a size of 1 is taken for a constant")
+            parser.error(f"--{name.replace('_', '-')} {value}: must be at least 1")
+    for whole, part in (("hidden", "heads"), ("heads", "kv_heads"), ("image", "patch")):
+        have, by = getattr(shape, whole, 0), getattr(shape, part, 1)
+        if have % by:
+            parser.error(f"--{whole} {have} is not a multiple of --{part.replace('_', '-')} {by}")
     if not 0 <= args.dropout < 1:
         parser.error(f"--dropout {args.dropout}: must be at least 0 and less than 1")
+    if args.no_weights and args.exporter != "dynamo":
+        parser.error("--no-weights needs --exporter dynamo: the tracer runs the model")
 
+
+def configure(family, args, parser):
+    """The configuration that the options ask for."""
+    options = Options(args.attention, args.dropout)
+    given = {name: getattr(args, name) for name in vars(args) if name in args.size_names}
+    if not args.source:
+        shape = dataclasses.replace(family.presets[args.preset], **given)
+        check_sizes(args, shape, parser)
+        return family.config(shape, options)
+    check_sizes(args, None, parser)
+    if given:
+        parser.error(f"--{next(iter(given)).replace('_', '-')} and --from {args.source}: sizes are those of the folder")
+    config_class = getattr(family.architecture(), "config_class", None)
+    if not config_class:
+        parser.error(f"--from {args.source}: {args.family} is no model of Hugging Face")
+    if not (args.source / "config.json").is_file():
+        parser.error(f"--from {args.source}: there is no config.json")
+    return config_class.from_pretrained(args.source, attn_implementation=options.attention, local_files_only=True)
+
+
+def make(args, config):
+    if args.source and not args.no_weights:
+        return FAMILIES[args.family].architecture().from_pretrained(args.source, config=config, local_files_only=True)
+    return build(args.family, config, seed=args.seed, weights=not args.no_weights)
+
+
+def save_config(config, folder):
+    if hasattr(config, "save_pretrained"):
+        config.save_pretrained(folder)
+    else:
+        (folder / "config.json").write_text(json.dumps(dataclasses.asdict(config), indent=2) + "\n")
+
+
+def run(args, parser):
     import torch
 
     torch.set_num_threads(2)
-    model = build_gpt2(shape, args.seed, args.attention, args.dropout)
-    ids = torch.randint(shape.vocab, (args.batch, seq), generator=torch.Generator().manual_seed(args.seed))
+    family = FAMILIES[args.family]
+    config = configure(family, args, parser)
+    longest = getattr(config, "max_position_embeddings", None)
+    seq = args.seq or longest or 128
+    if seq < 1 or longest and seq > longest:
+        parser.error(f"--seq {seq}: must be at least 1" + (f" and at most {longest}, the context" if longest else ""))
+    if args.dynamic and (args.batch < 2 or seq < 2):
+        parser.error("--dynamic needs --batch and --seq of 2 or more: a size of 1 is taken for a constant")
+
+    model = make(args, config).train(args.dropout > 0)
+    examples = family.inputs(config, args.batch, seq, torch.Generator().manual_seed(args.seed))
+    inputs = tuple(examples.values())
     path = args.out / "model.onnx"
-    export(model, (ids,), path, exporter=args.exporter, optimize=args.optimize, opset=args.opset,
-           dynamic={"input_ids": {0: "batch", 1: "seq"}} if args.dynamic else None, external_data=args.external_data,
+    export(model, inputs, path, input_names=tuple(examples), exporter=args.exporter, optimize=args.optimize,
+           opset=args.opset, dynamic=family.dims if args.dynamic else None, external_data=args.external_data,
            stack_traces=args.stack_traces)
-    model.config.save_pretrained(args.out)
+    save_config(config, args.out)
     count = sum(p.numel() for p in model.parameters())
     sizes = ", ".join(f"{f.name} {f.stat().st_size} bytes" for f in sorted(args.out.glob("model.onnx*")))
     print(f"{args.out}: {count} parameters; {sizes}")
-    if args.check and not args.dropout:
-        shapes = (ids, ids[:1, :-1]) if args.dynamic else (ids,)
-        print(f"{args.out}: differs from PyTorch by at most {max(check(model, (x,), path) for x in shapes):.3g}")
+    if args.check and not args.dropout and not args.no_weights:
+        tried = [inputs]
+        if args.dynamic:
+            axes = [family.dims[name] for name in examples]
+            tried.append(tuple(x[tuple(slice(0, -1) if a in ax else slice(None) for a in range(x.dim()))]
+                               for x, ax in zip(inputs, axes)))
+        print(f"{args.out}: differs from PyTorch by at most {max(check(model, x, path) for x in tried):.3g}")
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="examples:\n"
-               "  tools/export_model.py gpt2 --preset small --dynamic --batch 8 --seq 64 --out models/gpt2-small\n"
-               "  tools/export_model.py gpt2 --layers 6 --hidden 384 --heads 6 --vocab 96 --context 256 --out /tmp/m\n"
-               "  tools/export_model.py gpt2 --preset 124M --dynamic --batch 4 --seq 256 --out /tmp/gpt2-124m")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="MODEL")
-    p = commands.add_parser("gpt2", help="GPT-2 with a tied embedding (Hugging Face GPT2LMHeadModel)",
-                            formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+def add_command(commands, name, family):
+    p = commands.add_parser(name, help=family.summary, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     model = p.add_argument_group("model (each option replaces that of the preset)")
-    model.add_argument("--preset", choices=GPT2_PRESETS, default="small", help="sizes to start from")
-    for name in ("layers", "hidden", "heads", "vocab"):
-        model.add_argument(f"--{name}", type=int, metavar="N", default=argparse.SUPPRESS)
-    model.add_argument("--context", type=int, metavar="N", default=argparse.SUPPRESS, help="rows of the position table")
-    model.add_argument("--attention", choices=("eager", "sdpa"), default="eager", help="attention implementation")
-    model.add_argument("--dropout", type=float, metavar="P", default=0.0,
-                       help="dropout ratio; above 0 the model is exported in training mode")
+    first = "small" if "small" in family.presets else next(iter(family.presets))
+    model.add_argument("--preset", choices=family.presets, default=first, help="sizes to start from")
+    sizes = [f.name for f in dataclasses.fields(family.presets[first])]
+    for size in sizes:
+        model.add_argument("--" + size.replace("_", "-"), type=int, metavar="N", default=argparse.SUPPRESS)
+    p.set_defaults(size_names=sizes, attention="eager", dropout=0.0, seq=None, source=None)
+    model.add_argument("--from", dest="source", type=pathlib.Path, metavar="DIR", default=argparse.SUPPRESS,
+                       help="a Hugging Face folder instead: its config.json, and its weights")
+    model.add_argument("--no-weights", action="store_true",
+                       help="shapes alone: model.onnx refers to a data file that is not written (dynamo)")
+    if "attention" in family.features:
+        model.add_argument("--attention", choices=("eager", "sdpa"), default="eager", help="attention implementation")
+    if "dropout" in family.features:
+        model.add_argument("--dropout", type=float, metavar="P", default=0.0,
+                           help="dropout ratio; above 0 the model is exported in training mode")
     model.add_argument("--seed", type=int, metavar="S", default=0, help="seed of the random weights")
     graph = p.add_argument_group("graph")
     graph.add_argument("--batch", type=int, metavar="N", default=8, help="rows of the example input")
-    graph.add_argument("--seq", type=int, metavar="N", default=argparse.SUPPRESS,
-                       help="tokens per row (default: the context)")
-    graph.add_argument("--dynamic", action="store_true", help="name batch and seq instead of fixing their sizes")
+    if "tokens" in family.features:
+        graph.add_argument("--seq", type=int, metavar="N", default=argparse.SUPPRESS,
+                           help="tokens per row (default: the context, or 128)")
+    named = sorted({dim for axes in family.dims.values() for dim in axes.values()})
+    graph.add_argument("--dynamic", action="store_true", help=f"name {' and '.join(named)} instead of fixing the size")
     graph.add_argument("--exporter", choices=("dynamo", "torchscript"), default="dynamo", help="torch's exporter")
     graph.add_argument("--optimize", action=argparse.BooleanOptionalAction, default=False,
                        help="fold and merge constants; not for training")
@@ -217,9 +280,19 @@ def main():
     out.add_argument("--stack-traces", action="store_true", help="keep each node's Python stack (dynamo)")
     out.add_argument("--check", action=argparse.BooleanOptionalAction, default=True,
                      help="compare the file with PyTorch by running it in ONNX Runtime")
+    return p
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="examples:\n"
+               "  tools/export_model.py gpt2 --preset small --dynamic --batch 8 --seq 64 --out models/gpt2-small\n"
+               "  tools/export_model.py gpt2 --layers 6 --hidden 384 --heads 6 --vocab 96 --context 256 --out /tmp/m\n"
+               "  tools/export_model.py llama --preset llama-70b --no-weights --batch 1 --out /tmp/llama-70b")
+    commands = parser.add_subparsers(dest="family", required=True, metavar="MODEL")
+    parsers = {name: add_command(commands, name, family) for name, family in FAMILIES.items()}
     args = parser.parse_args()
-    for name in ("layers", "hidden", "heads", "vocab", "context", "seq"):
-        args.__dict__.setdefault(name, None)
 
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     warnings.filterwarnings("ignore", category=FutureWarning)
@@ -229,7 +302,7 @@ def main():
         sys.exit(f"export_model.py: error: {error}; install the packages of {REQUIREMENTS}: "
                  f"pip install -r {REQUIREMENTS}")
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
-    {"gpt2": gpt2}[args.command](args, p)
+    run(args, parsers[args.family])
 
 
 if __name__ == "__main__":

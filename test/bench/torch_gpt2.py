@@ -13,7 +13,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
-from export_model import GPT2_PRESETS, build_gpt2  # noqa: E402
+from export_families import GPT2_PRESETS, build_gpt2  # noqa: E402
 
 
 def main():
