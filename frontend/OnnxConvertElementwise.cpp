@@ -5,6 +5,18 @@
 
 namespace ds {
 
+// 1 / x is a reciprocal: exporters write either.
+Status convertDiv(Converter &c) {
+  TRY(c.wantTensors(2, 2));
+  bool one = c.in[0].known && isFloat(c.dtype(0)) && c.in[0].known->splat() == 1.0 &&
+             broadcast(c.dims(0), c.dims(1)) == c.dims(1);
+  if (!one)
+    return c.result(c.elementwise(OpKind::Div, c.in));
+  if (size_t at = c.name.rfind(".div"); at != std::string::npos && at + 4 == c.name.size())
+    c.name.replace(at, 4, ".reciprocal");
+  return c.result(c.elementwise(OpKind::Reciprocal, {c.in[1]}));
+}
+
 Status convertPow(Converter &c) {
   TRY(c.wantTensors(2, 2));
   return c.result(c.elementwise(OpKind::Pow, c.in));

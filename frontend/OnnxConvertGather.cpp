@@ -63,6 +63,30 @@ Status convertGatherElements(Converter &c) {
   return c.result(c.emit(OpKind::Gather, {row, flat}, {{"axis", int64_t(0)}}));
 }
 
+// Rows of x at known indices [i.., k]: one gather, a slice or nothing where they follow one another.
+static Status gatherKnown(Converter &c, Value *x, const Known &indices) {
+  const Dims d = x->type.dims;
+  size_t width = static_cast<size_t>(indices.dims.back());
+  Dims front(d.begin(), d.begin() + width), strides = stridesOf(front);
+  std::vector<int64_t> idx = indices.list(), rows;
+  for (size_t i = 0; i < idx.size(); i += width) {
+    int64_t row = 0;
+    for (size_t k = 0; k < width; ++k) {
+      int64_t v = idx[i + k];
+      if (v < -d[k] || v >= d[k])
+        return c.error("index " + std::to_string(v) + " is outside axis " + std::to_string(k) +
+                       " with extent " + std::to_string(d[k]));
+      row += (v < 0 ? v + d[k] : v) * strides[k];
+    }
+    rows.push_back(row);
+  }
+  Dims table(d.begin() + width, d.end());
+  table.insert(table.begin(), product(front));
+  EMIT(flat, c.reshape(x, table, ".rows"));
+  Dims positions(indices.dims.begin(), indices.dims.end() - 1);
+  return c.result(c.gather(flat, makeInts(DType::I64, positions, std::move(rows)), 0));
+}
+
 // indices [b.., i.., k] into data [b.., d1..dk, rest..].
 Status convertGatherND(Converter &c) {
   TRY(c.wantTensors(2, 2));
@@ -77,6 +101,8 @@ Status convertGatherND(Converter &c) {
       return c.error("batch axes of data " + dimsText(d) + " and indices " + dimsText(n) +
                      " differ");
   EMIT(x, c.value(0));
+  if (c.in[1].known && batch == 0 && c.in[1].known->elems() <= kMaxKnown)
+    return gatherKnown(c, x, *c.in[1].known);
   EMIT(i, c.value(1));
   DType t = i->type.dtype;
   int64_t indexed = batch + width;

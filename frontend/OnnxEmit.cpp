@@ -210,15 +210,21 @@ StatusOr<Value *> Importer::emitKnown(const KnownRef &k, const std::string &fall
     return Status::error("a computed constant " + std::string(text(k->dtype)) + dimsText(k->dims) +
                          " (" + name + ") is too large to embed and follows no known pattern")
         .note("feed it as an input of the model, or store it as an initializer");
-  Symbol *s = module->addSymbol(SymbolKind::Const, module->uniqueSymbolName(small),
-                                Type(k->dtype, k->stored));
-  s->trainable = false;
-  s->source.kind = Source::Kind::Hex;
-  s->source.stored = k->dtype;
   Known data = *k;
   data.dims = data.stored;
-  s->source.bytes = toBytes(data);
-  return widen(s);
+  std::string bytes = toBytes(data);
+  Value *&slot =
+      constantCache[cacheKey("data", k->dtype, k->stored, bytes)]; // layers repeat tables
+  if (!slot) {
+    Symbol *s = module->addSymbol(SymbolKind::Const, module->uniqueSymbolName(small),
+                                  Type(k->dtype, k->stored));
+    s->trainable = false;
+    s->source.kind = Source::Kind::Hex;
+    s->source.stored = k->dtype;
+    s->source.bytes = std::move(bytes);
+    slot = s;
+  }
+  return widen(slot);
 }
 
 } // namespace ds

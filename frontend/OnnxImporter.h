@@ -132,6 +132,10 @@ public:
 std::string shortName(const OnnxNode &n, size_t output);
 std::string symbolName(std::string_view initializer);
 std::string modulePath(const onnx::NodeProto &n);
+/// "model." and "module." wrap everything and say nothing: that prefix of a path, and the module path of
+/// "model.layers.0.norm.weight" without it.
+std::string wrapperOf(std::string_view path);
+std::string moduleOf(std::string_view initializer);
 /// Keeps letters, digits, '_' and '.'; the first character is a letter or '_'.
 std::string sanitized(std::string_view s);
 

@@ -23,12 +23,20 @@ std::string sanitized(std::string_view s) {
 
 std::string symbolName(std::string_view initializer) { return sanitized(initializer); }
 
-// "model." and "module." wrap everything and say nothing.
-static std::string withoutWrapper(std::string path) {
+std::string wrapperOf(std::string_view path) {
   for (std::string_view wrapper : {"model.", "module."})
-    if (path.size() > wrapper.size() && path.compare(0, wrapper.size(), wrapper) == 0)
-      return path.substr(wrapper.size());
-  return path == "model" || path == "module" ? "" : path;
+    if (path.size() > wrapper.size() && path.substr(0, wrapper.size()) == wrapper)
+      return std::string(wrapper);
+  return "";
+}
+
+static std::string withoutWrapper(const std::string &path) {
+  return path == "model" || path == "module" ? "" : path.substr(wrapperOf(path).size());
+}
+
+std::string moduleOf(std::string_view initializer) {
+  size_t dot = initializer.rfind('.');
+  return sanitized(withoutWrapper(std::string(initializer.substr(0, dot))));
 }
 
 // The strings of a Python list, as the exporter prints it: ['', 'layers.0', 'linear'].

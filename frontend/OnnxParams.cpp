@@ -206,9 +206,8 @@ Status Importer::classify() {
                   (!labelled || t.role == TensorRole::Matrix || t.role == TensorRole::Table ||
                    !isAnonymous(h.name));
     // "transformer.h.0.ln_1.weight" names its module better than the first node that reads it.
-    size_t dot = h.name.rfind('.');
     if (t.isParam && !isAnonymous(h.name))
-      t.module = sanitized(h.name.substr(0, dot));
+      t.module = moduleOf(h.name);
   }
   return {};
 }
@@ -248,9 +247,8 @@ static Status splitMerged(Importer &im) {
         const std::string &out = node.proto->output(0);
         if (roles.find(out, im.tensors[i].handle.dims) == TensorRole::None)
           continue;
-        size_t dot = out.rfind('.');
         im.separatedUse[{n, slot}] =
-            clone(i, out, dot == std::string::npos ? node.module : sanitized(out.substr(0, dot)));
+            clone(i, out, out.find('.') == std::string::npos ? node.module : moduleOf(out));
         continue;
       }
       // In place only where the exporter records modules, and only what it merges: up to 1024 elements.
@@ -265,7 +263,7 @@ static Status splitMerged(Importer &im) {
       if (fresh) {
         size_t dot = name.rfind('.');
         std::string leaf = dot == std::string::npos ? "weight" : name.substr(dot + 1);
-        it->second = clone(i, node.module + "." + leaf, node.module);
+        it->second = clone(i, wrapperOf(name) + node.module + "." + leaf, node.module);
       }
       if (it->second != i)
         im.separatedUse[{n, slot}] = it->second;

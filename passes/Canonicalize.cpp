@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// canonicalize: removes ops that change nothing, merges equal pure ops of one phase, and drops pure ops without
-// users. Runs after import and again after autodiff.
+// canonicalize: removes ops that change nothing, merges equal pure ops of one phase, puts one op where exporters
+// spell out a formula (Formulas.cpp), and drops pure ops without users. Runs after import and again after autodiff.
 //   %b = reshape %a : same dims   ->   uses of %b read %a
 //   %c = add %x, %y; %d = add %x, %y   ->   uses of %d read %c
+//   %c = add @b, %x   ->   %c = add %x, @b: computed values first, then constants, then symbols
 // Equal ops of different phases stay apart: merging them would hold the forward value until backward.
 #include "ir/Graph.h"
 #include "ir/GraphText.h"
+#include "passes/Formulas.h"
 #include "passes/Passes.h"
 
 #include <map>
@@ -46,6 +48,23 @@ void shortenReshapes(Op &op) {
     op.setOperand(0, inner->operands[0]);
 }
 
+// Exporters write x + b and b + x: the one that is computed comes first. Both round alike.
+void orderOperands(Op &op) {
+  static constexpr OpKind kCommutative[] = {OpKind::Add, OpKind::Mul, OpKind::Eq,
+                                            OpKind::And, OpKind::Or,  OpKind::Xor};
+  if (!llvm::is_contained(kCommutative, op.kind))
+    return;
+  auto rank = [](const Value *v) {
+    bool constant = v->def && v->def->operands.empty();
+    return v->isSymbol() ? 2 : constant ? 1 : 0;
+  };
+  Value *a = op.operands[0], *b = op.operands[1];
+  if (rank(a) <= rank(b))
+    return;
+  op.setOperand(0, b);
+  op.setOperand(1, a);
+}
+
 std::string keyOf(const Op &op) {
   std::string key = std::string(op.info().text) + "|" + std::to_string(static_cast<int>(op.phase));
   for (Value *v : op.operands)
@@ -62,6 +81,7 @@ void mergeEqual(Module &m, Program &p) {
     if (!op.info().isPure() || !op.bound.empty())
       continue;
     shortenReshapes(op);
+    orderOperands(op);
     bool returned =
         llvm::any_of(op.results, [&](Value *r) { return llvm::is_contained(p.returns, r); });
     if (isIdentity(op) && !returned) {
@@ -96,6 +116,7 @@ void dropDead(Module &m, Program &p) {
 Status canonicalize(Module &m, const PlanConfig &) {
   for (Program *p : m.programs()) {
     mergeEqual(m, *p);
+    recognizeFormulas(m, *p);
     dropDead(m, *p);
   }
   return {};

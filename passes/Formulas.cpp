@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Formulas in the forms that exporters write, below opset 20 or on their way through a tracer:
+//   x * 0.5 * (1 + erf(x / sqrt(2))), the factors in any order   ->   gelu x
+// A formula whose inner values are used elsewhere stays: they would be computed anyway. So nothing matches once
+// autodiff has run.
+#include "passes/Formulas.h"
+
+#include "ir/GraphBuilder.h"
+
+#include <cmath>
+
+namespace ds {
+
+namespace {
+
+bool isConstant(const Value *v, double value) {
+  return v->def && v->def->kind == OpKind::Fill &&
+         std::abs(v->def->attrs.f("value") - value) <= 1e-6 * std::abs(value);
+}
+
+// The one op that reads v, if there is just one and v is no result of the program.
+Op *onlyUser(const Program &p, const Value *v) {
+  bool one = v->users.size() == 1 && !llvm::is_contained(p.returns, v);
+  return one ? v->users.front() : nullptr;
+}
+
+// The operand of a two-operand op that is not v.
+Value *other(const Op &op, const Value *v) {
+  return op.operands[op.operands[0] == v ? 1 : 0];
+}
+
+// x of erf(x / sqrt(2)).
+Value *scaledOperand(const Op &erf) {
+  const Op *scale = erf.operands[0]->def;
+  if (!scale || (scale->kind != OpKind::Div && scale->kind != OpKind::Mul))
+    return nullptr;
+  Value *a = scale->operands[0], *b = scale->operands[1];
+  double root = std::sqrt(2.0);
+  if (scale->kind == OpKind::Div)
+    return isConstant(b, root) ? a : nullptr;
+  return isConstant(b, 1 / root) ? a : isConstant(a, 1 / root) ? b : nullptr;
+}
+
+// The factors of a product, through inner products that nothing else reads.
+void addFactors(const Program &p, Value *v, llvm::SmallVectorImpl<Value *> &out) {
+  bool product = v->def && v->def->kind == OpKind::Mul && onlyUser(p, v) && out.size() < 4;
+  if (!product)
+    return out.push_back(v);
+  addFactors(p, v->def->operands[0], out);
+  addFactors(p, v->def->operands[1], out);
+}
+
+void recognizeGelu(Module &m, Program &p, const Op &erf) {
+  Value *x = scaledOperand(erf);
+  Op *sum = x ? onlyUser(p, erf.result()) : nullptr;
+  if (!sum || sum->kind != OpKind::Add || !isConstant(other(*sum, erf.result()), 1))
+    return;
+  // The product of sum, x and 0.5 is one or two products above.
+  Op *root = onlyUser(p, sum->result());
+  for (int level = 0; root && root->kind == OpKind::Mul && level < 2; ++level) {
+    llvm::SmallVector<Value *, 4> factors;
+    addFactors(p, root->operands[0], factors);
+    addFactors(p, root->operands[1], factors);
+    auto count = [&](auto is) { return llvm::count_if(factors, is); };
+    if (factors.size() == 3 && count([&](Value *v) { return v == x; }) == 1 &&
+        count([&](Value *v) { return v == sum->result(); }) == 1 &&
+        count([&](Value *v) { return isConstant(v, 0.5); }) == 1 && root->result()->type == x->type) {
+      Builder b(m, p);
+      b.before = root;
+      b.phase = root->phase;
+      b.origin = root->origin;
+      std::string name = root->result()->name;
+      m.rename(p, root->result(), p.uniqueName(name + ".formula"));
+      replaceAllUses(root->result(), b.op(OpKind::Gelu, {x}, name), &p);
+      return;
+    }
+    root = onlyUser(p, root->result());
+  }
+}
+
+} // namespace
+
+void recognizeFormulas(Module &m, Program &p) {
+  llvm::SmallVector<const Op *> erfs;
+  for (const Op &op : p.ops)
+    if (op.kind == OpKind::Erf)
+      erfs.push_back(&op);
+  for (const Op *erf : erfs)
+    recognizeGelu(m, p, *erf);
+}
+
+} // namespace ds
