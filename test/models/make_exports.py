@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Export one tiny model of each family in every way, and compare what the importer makes of them.
+
+For each family: both exporters, opsets 18 and 20, optimised or not. The first (torch.export, opset 20, not optimised) is
+the reference; the others must be the same canonical graph up to names of values (test/frontend/Inputs/canonical.py), but
+for optimised ones, of which the difference and the importer's warnings are printed. --write also writes the models that
+are part of the tree, FAMILY-tiny/{dynamo,torchscript}. Needs the packages of tools/requirements-export.txt.
+
+    test/models/make_exports.py --bin build/release/bin            # all families
+    test/models/make_exports.py llama --write
+"""
+
+import argparse
+import logging
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import warnings
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+import export_model  # noqa: E402
+from export_families import FAMILIES, Options  # noqa: E402
+
+TIED = {"bert": "bert.embeddings.word_embeddings.weight=cls.predictions.decoder.weight",
+        "gpt2": "transformer.wte.weight=lm_head.weight"}
+
+
+def make(name, folder, exporter, opset, optimize):
+    import torch
+
+    family = FAMILIES[name]
+    config = family.config(family.presets["tiny"], Options())
+    model = export_model.build(name, config).eval()
+    examples = family.inputs(config, 2, 16, torch.Generator().manual_seed(0))
+    export_model.export(model, examples.values(), folder / "model.onnx", input_names=tuple(examples), exporter=exporter,
+                        opset=opset, optimize=optimize, external_data=exporter == "dynamo")
+    export_model.save_config(config, folder)
+    export_model.check(model, tuple(examples.values()), folder / "model.onnx")
+
+
+def imported(dsopt, folder):
+    """The canonical module's file, and what the importer warns of."""
+    out = folder / "canonical.dsir"
+    with open(out, "w") as f:
+        subprocess.run([dsopt, folder / "model.onnx", "--passes=canonicalize"], stdout=f, check=True)
+    report = subprocess.run([dsopt, folder / "model.onnx", "--import-report"], capture_output=True, text=True, check=True)
+    return out, [line for line in (report.stderr + report.stdout).splitlines() if "warning" in line]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("families", nargs="*", default=list(FAMILIES), metavar="FAMILY")
+    parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build/release/bin", help="folder of dsopt")
+    parser.add_argument("--write", action="store_true", help="write the models of the tree")
+    args = parser.parse_args()
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    warnings.filterwarnings("ignore")
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    failed = False
+    with tempfile.TemporaryDirectory() as temporary:
+        for name in args.families:
+            reference = None
+            for optimize in (False, True):
+                for opset in (20, 18):
+                    for exporter in ("dynamo", "torchscript"):
+                        setting = f"{exporter} opset {opset}{' optimised' if optimize else ''}"
+                        folder = pathlib.Path(temporary) / name / setting.replace(" ", "-")
+                        make(name, folder, exporter, opset, optimize)
+                        if args.write and opset == 20 and not optimize and name != "gpt2":
+                            target = ROOT / f"test/models/{name}-tiny/{exporter}"
+                            shutil.rmtree(target, ignore_errors=True)
+                            shutil.copytree(folder, target)
+                        graph, losses = imported(args.bin / "dsopt", folder)
+                        reference = reference or graph
+                        tied = ["--tied", TIED[name]] if name in TIED else []
+                        p = subprocess.run([ROOT / "test/frontend/Inputs/canonical.py", reference, graph, *tied],
+                                           capture_output=True, text=True)
+                        print(f"{name}, {setting}: {'same' if p.returncode == 0 else 'differs'}")
+                        for line in losses:
+                            print(f"    {line}")
+                        if p.returncode:
+                            print("    " + "\n    ".join(p.stderr.splitlines()[2:22]))
+                            failed |= not optimize
+    if failed:
+        sys.exit("exports that lose nothing differ")
+
+
+if __name__ == "__main__":
+    main()
