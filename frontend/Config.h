@@ -38,6 +38,19 @@ struct SchedulerConfig {
   bool logWarmup = true;                     // warmup_type "log" | "linear"
 };
 
+struct PrecisionConfig {
+  bool fp16 = false, bf16 = false; // at most one; neither: the model's types
+  double lossScale = 0;            // fp16; 0: dynamic
+  int64_t initialScalePower = 16;  // dynamic: the first scale is 2 to the power of it
+  int64_t window = 1000;  // dynamic: updates without a skipped one after which the scale doubles
+  int64_t hysteresis = 2; // dynamic: skipped updates before it halves
+  bool consecutiveHysteresis = false;
+  double minScale = 1;
+  bool isHalf() const { return fp16 || bf16; }
+  bool isDynamic() const { return fp16 && lossScale == 0; }
+  DType type() const { return fp16 ? DType::F16 : DType::BF16; } // where isHalf
+};
+
 struct LossConfig {
   enum class Kind : uint8_t { None, CrossEntropy, Mse, Output } kind = Kind::None;
   std::string logits; // ce: logits; mse: prediction; output: the loss output's name
@@ -54,7 +67,9 @@ struct PlanConfig {
   OptimizerConfig optimizer;
   SchedulerConfig scheduler;
   LossConfig loss;
-  double clip = 1.0;                         // gradient_clipping; 0: off
+  PrecisionConfig precision;
+  std::string commType; // of gradients on the wire: "" (as computed) | fp32 | fp16 | bf16
+  double clip = 1.0;    // gradient_clipping; 0: off
   int64_t reduceBucketSize = 500'000'000;    // elements
   int64_t allgatherBucketSize = 500'000'000; // elements
   int64_t prefetchBucketSize = 50'000'000;   // elements gathered ahead (stage 3)

@@ -103,6 +103,7 @@ public:
       optimizer();
       problems.merge(settleAutos(c, overrides));
       scheduler();
+      precision();
       mismatches();
       batch();
     }
@@ -135,6 +136,8 @@ private:
   void visit(const JsonMember &m, const std::string &path) {
     if (full())
       return;
+    if (path == "bfloat16") // DeepSpeed's older name
+      return visit(m, "bf16");
     if (const ConfigKey *k = findKey(path))
       return key(m.value, *k);
     ConfigText text = toText(m.value);
@@ -314,6 +317,20 @@ private:
       c.assumptions.push_back("scheduler.params.warmup_num_steps 1 counts as 2, as in DeepSpeed");
   }
 
+  void precision() {
+    const PrecisionConfig &p = c.precision;
+    if (p.fp16 && p.bf16)
+      problem("fp16.enabled and bf16.enabled are both true; choose one");
+    if (p.isHalf() && !c.dtype.empty())
+      problem("dsplan.dtype is " + c.dtype + ", but " + (p.fp16 ? "fp16" : "bf16") +
+              ".enabled is true; leave one out");
+    std::string computed = p.fp16 ? "fp16" : p.bf16 ? "bf16" : "fp32";
+    if (!c.commType.empty() && c.commType != "fp32" && c.commType != computed)
+      problem("communication_data_type is " + c.commType + ", expected fp32 or " +
+              (p.isHalf() ? computed + ", in which gradients are computed"
+                          : "null: gradients are computed in fp32"));
+  }
+
   // Given keys that do not go with the stage, the optimizer or the scheduler.
   void mismatches() {
     for (const ConfigKey &k : configTable()) {
@@ -321,11 +338,12 @@ private:
       auto source = c.source.find(path);
       if (why.empty() || source == c.source.end())
         continue;
-      if (std::string_view(k.when).starts_with("stage")) {
+      std::string_view when = k.when;
+      if (when.starts_with("stage") || when == "fp16" || when == "dynamic") {
         c.noEffect.push_back(path + ": " + why);
         continue;
       }
-      bool byType = std::string_view(k.when).starts_with("Warmup");
+      bool byType = when.starts_with("Warmup");
       if (failed.count(byType ? "scheduler.type" : "optimizer.type") ||
           (byType && !untyped.empty()))
         continue;

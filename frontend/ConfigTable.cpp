@@ -228,6 +228,15 @@ static std::string jsonTotalSteps(const PlanConfig &c) {
   return c.scheduler.totalSteps ? std::to_string(*c.scheduler.totalSteps) : "null";
 }
 
+static Status setMinLossScale(PlanConfig &c, const ConfigText &v) {
+  TRY_ASSIGN(double s, readReal(v, false));
+  if (s == 0)
+    return expectedError(v, "a number above 0");
+  c.precision.minScale = s;
+  return {};
+}
+static std::string jsonMinLossScale(const PlanConfig &c) { return realText(c.precision.minScale); }
+
 static Status setDampening(PlanConfig &c, const ConfigText &v) {
   TRY_ASSIGN(double d, readReal(v, false));
   if (d != 0)
@@ -316,6 +325,10 @@ std::string ConfigKey::mismatch(const PlanConfig &c) const {
     for (size_t at; (at = names.find('|')) != std::string::npos;)
       names.replace(at, 1, names.find('|', at + 1) == std::string::npos ? " or " : ", ");
     return isChoice(w, c.scheduler.type) ? "" : "there is no " + names + " scheduler";
+  }
+  if (w == "fp16" || w == "dynamic") {
+    bool holds = w == "fp16" ? c.precision.fp16 : c.precision.isDynamic();
+    return holds ? "" : c.precision.fp16 ? "fp16.loss_scale is fixed" : "fp16 is off";
   }
   if (w == "adam" || w == "sgd") {
     bool holds = c.optimizer.type.starts_with(w); // adamw takes what adam takes

@@ -297,6 +297,7 @@ StatusOr<TensorHandle> OnnxFile::locate(const onnx::TensorProto &t) {
     return h;
   }
   h.source.kind = Source::Kind::Hex;
+  h.source.stored = h.dtype;
   h.source.bytes = t.raw_data().empty() ? typedBytes(t, h.dtype) : t.raw_data();
   if (static_cast<int64_t>(h.source.bytes.size()) != h.bytes())
     return Status::error("tensor " + t.name() + ": " + std::string(text(h.dtype)) +

@@ -40,6 +40,9 @@ BucketMap::BucketMap(const Schedule &s) : persistent(s.persistent.size()) {
   for (size_t b = 0; b < s.buckets.size(); ++b)
     if (int i = s.findPersistent(s.buckets[b].name); i >= 0)
       buckets[static_cast<size_t>(i)] = static_cast<int>(b);
+  for (size_t b = 0; b < s.buckets.size(); ++b)
+    if (int i = s.findPersistent(s.buckets[b].master); i >= 0)
+      buckets[static_cast<size_t>(i)] = static_cast<int>(b);
 
   for (bool changed = true; changed;) {
     changed = false;

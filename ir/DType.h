@@ -40,6 +40,14 @@ std::optional<DType> dtypeFromSafetensors(std::string_view s);
 /// The type in which sums, moments and master weights of t are kept: f64 for f64, else f32 (D7).
 constexpr DType accumType(DType t) { return t == DType::F64 ? DType::F64 : DType::F32; }
 
+/// The largest finite value of a float type.
+constexpr double largest(DType t) {
+  return t == DType::F16    ? 65504.0
+         : t == DType::BF16 ? 0x1.FEp127
+         : t == DType::F32  ? 0x1.FFFFFEp127
+                            : 0x1.FFFFFFFFFFFFFp1023;
+}
+
 /// The most axes a value may have; kernels keep per-axis counters in arrays of this size.
 inline constexpr int kMaxRank = 16;
 

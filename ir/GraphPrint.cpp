@@ -57,18 +57,18 @@ static std::string originText(const Origin &o) {
   return s;
 }
 
-static std::string segmentText(const Segment &s) {
+static std::string segmentText(const Segment &s, DType bucket) {
   std::string out = "@" + s.param + " at " + std::to_string(s.at) + " : " + dimsText(s.shape);
   if (s.group)
     out += " group " + std::to_string(s.group);
-  if (std::string source = sourceText(s.source); !source.empty())
+  if (std::string source = sourceText(s.source, bucket); !source.empty())
     out += " " + source;
   return out + attrsText({{"export", s.exportName}}, segmentAttrs());
 }
 
 static std::string symbolText(const Symbol &s) {
   std::string out = "  " + text(s.symbolKind).str() + " @" + s.name + " : " + s.type.str();
-  if (std::string source = sourceText(s.source); !source.empty())
+  if (std::string source = sourceText(s.source, s.type.dtype); !source.empty())
     out += " " + source;
   Attrs attrs = {{"export", s.exportName},
                  {"module", s.module},
@@ -79,7 +79,7 @@ static std::string symbolText(const Symbol &s) {
     return out + "\n";
   out += " {\n";
   for (const Segment &segment : s.segments)
-    out += "    " + segmentText(segment) + "\n";
+    out += "    " + segmentText(segment, s.type.dtype) + "\n";
   return out + "  }\n";
 }
 

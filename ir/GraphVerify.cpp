@@ -78,8 +78,9 @@ void Verifier::mesh() {
 // -- symbols ----------------------------------------------------------------------------------------
 
 void Verifier::source(const Symbol &s, const std::string &who, const Source &src, const Type &t) {
-  if (src.kind == Source::Kind::Hex && static_cast<int64_t>(src.bytes.size()) != t.bytes())
-    error(s.place, who + ": " + t.str() + " takes " + std::to_string(t.bytes()) +
+  int64_t bytes = Type(src.stored, t.dims).bytes();
+  if (src.kind == Source::Kind::Hex && static_cast<int64_t>(src.bytes.size()) != bytes)
+    error(s.place, who + ": " + Type(src.stored, t.dims).str() + " takes " + std::to_string(bytes) +
                        " bytes, but hex data has " + std::to_string(src.bytes.size()) + " [G7]");
   if (src.kind == Source::Kind::Normal && !isFloat(t.dtype))
     error(s.place, who + ": init normal needs a float type, not " + t.str() + " [G7]");

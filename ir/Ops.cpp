@@ -44,6 +44,8 @@ int tiedOperand(OpKind k, int result, int numOperands) {
     return result + 1;
   case OpKind::Sgd: // (g, p, m, ...) -> p, m
     return result + 1;
+  case OpKind::LossScale: // (scale, since, left, skip) -> scale, since, left
+    return result;
   case OpKind::Accumulate:
     return numOperands == 2 ? 0 : -1;
   case OpKind::Advance:

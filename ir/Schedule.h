@@ -126,6 +126,8 @@ struct BucketInfo {
   DType dtype = DType::F32;
   bool sharded = false;
   bool trainable = true;
+  std::string
+      master; // 16-bit weights: the state buffer with the f32 values that they are rounded from; else empty
   std::vector<SegmentInfo> segments;
 };
 

@@ -276,7 +276,7 @@ Status Parser::segment(BucketInfo &b) {
   return endOfLine();
 }
 
-/// NAME elems=N DTYPE sharded|whole trainable|frozen {, a segment on each line, }
+/// NAME elems=N DTYPE sharded|whole trainable|frozen [master STATE] {, a segment on each line, }
 Status Parser::bucket() {
   BucketInfo b;
   TRY_ASSIGN(b.name, parseName(lex));
@@ -288,6 +288,9 @@ Status Parser::bucket() {
   b.trainable = lex.accept("trainable");
   if (!b.trainable)
     TRY(lex.expect("frozen"));
+  if (lex.accept("master")) {
+    TRY_ASSIGN(b.master, parseName(lex));
+  }
   TRY(lex.expect("{"));
   TRY(endOfLine());
   for (skipLines(); !lex.accept("}"); skipLines())

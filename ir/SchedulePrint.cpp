@@ -104,11 +104,12 @@ void Printer::buffer(const Buffer &b, const Columns &c, const SchedProgram *p) {
 void Printer::bucket(const BucketInfo &b) {
   out += "  bucket " + nameText(b.name) + " elems=" + std::to_string(b.elems) + " " +
          std::string(text(b.dtype)) + (b.sharded ? " sharded" : " whole") +
-         (b.trainable ? " trainable" : " frozen") + " {\n";
+         (b.trainable ? " trainable" : " frozen") +
+         (b.master.empty() ? "" : " master " + nameText(b.master)) + " {\n";
   for (const SegmentInfo &g : b.segments) {
     out += "    " + nameText(g.param) + " at " + std::to_string(g.at) + " : " + dimsText(g.shape) +
            " group " + std::to_string(g.group);
-    if (std::string source = sourceText(g.source); !source.empty())
+    if (std::string source = sourceText(g.source, b.dtype); !source.empty())
       out += " " + source;
     if (!g.exportName.empty())
       out += " export " + quoted(g.exportName);
@@ -225,7 +226,8 @@ std::string Printer::run() {
     bucket(b);
   for (const InitInfo &i : s.inits) {
     bool known = i.buffer >= 0 && i.buffer < static_cast<int>(s.persistent.size());
-    if (std::string source = sourceText(i.source); !source.empty()) // zeros need no line
+    DType declared = known ? s.persistent[i.buffer].type.dtype : i.source.stored;
+    if (std::string source = sourceText(i.source, declared); !source.empty()) // zeros need no line
       out +=
           "  init " + (known ? nameText(s.persistent[i.buffer].name) : "?") + " " + source + "\n";
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // S8: the tables fit the buffers, and weights change exactly once in a window: every trainable bucket by one
-// optimizer launch in `update`, frozen ones never. A whole bucket that each rank updates in its own slice is
+// optimizer launch in `update`, or by rounding the master that one has updated, frozen ones never. A whole bucket that each rank updates in its own slice is
 // gathered again behind it. Optimizer states and scalars change at most once. Inputs are written by `feed` alone,
 // at most once in a program. What looks into a bucket looks at one of its parameters.
 #include "ir/ScheduleNames.h"
@@ -29,7 +29,9 @@ private:
   void inputs();
   void inits();
   void writes(const SchedProgram &p);
+  void master(const BucketInfo &b, const std::string &name);
   void weights(const SchedProgram &p, const Instr &i, PlaceRef r);
+  bool rounds(const SchedProgram &p, const Instr &i, const PlaceInfo &at, const BucketInfo &b);
   void once(const SchedProgram &p, const Instr &i, PlaceRef r);
   void gathered(const SchedProgram &p, std::map<int, const BucketInfo *> &holds) const;
   void views(const SchedProgram &p, const std::map<int, const BucketInfo *> &holds);
@@ -42,11 +44,13 @@ private:
     std::string label;     // the optimizer launch; empty: none
     bool ownSlice = false; // it wrote only this rank's slice
     bool gathered = false;
+    std::string mastered; // the optimizer launch that updated the master
   };
 
   const Schedule &s;
   Findings &f;
   std::map<int, const BucketInfo *> bucketOf;                         // by buffer
+  std::map<int, int> masters;                                         // state buffer -> weights
   std::map<int, Update> updates;                                      // by buffer
   std::map<int, std::vector<std::pair<Access, std::string>>> changes; // by state or scalar buffer
 };
@@ -82,6 +86,24 @@ void Bindings::segments(const BucketInfo &b, const std::string &name) {
   }
 }
 
+/// The f32 values that 16-bit weights are rounded from.
+void Bindings::master(const BucketInfo &b, const std::string &name) {
+  int index = find(b.master, BufferKind::State), weights = find(b.name, BufferKind::Param);
+  if (index < 0)
+    return f.add("S8", 0,
+                 name + ": its master " + nameText(b.master) + " has no buffer of kind state");
+  const Buffer &m = s.persistent[index];
+  int64_t elems = m.type.elems();
+  bool fits = elems == b.elems / s.world() || (!b.sharded && elems == b.elems);
+  if (!b.trainable || m.type.dtype != accumType(b.dtype) || m.type.dtype == b.dtype || !fits ||
+      m.type.dims.size() != 1)
+    f.add("S8", m.line,
+          name + ": its master " + nameText(b.master) + " is " + m.type.str() +
+              ", expected the wider type and the elements of trainable weights of 16 bits");
+  if (!masters.emplace(index, weights).second)
+    f.add("S8", m.line, nameText(b.master) + " is the master of two buckets");
+}
+
 void Bindings::bucket(const BucketInfo &b) {
   std::string name = "bucket " + nameText(b.name);
   int index = find(b.name, BufferKind::Param);
@@ -100,6 +122,8 @@ void Bindings::bucket(const BucketInfo &b) {
     f.add("S8", buffer.line,
           name + " needs a buffer of type " + Type(b.dtype, {want}).str() + ", found " +
               buffer.type.str());
+  if (!b.master.empty())
+    master(b, name);
   segments(b, name);
 }
 
@@ -151,11 +175,11 @@ void Bindings::inits() {
                 "found kind " + std::string(text(b.kind)));
     if (!known.insert(i.buffer).second)
       f.add("S8", b.line, "init " + nameText(b.name) + " is given twice");
-    if (i.source.kind == Source::Kind::Hex &&
-        static_cast<int64_t>(i.source.bytes.size()) != b.type.bytes())
+    int64_t bytes = Type(i.source.stored, b.type.dims).bytes();
+    if (i.source.kind == Source::Kind::Hex && static_cast<int64_t>(i.source.bytes.size()) != bytes)
       f.add("S8", b.line,
             "init " + nameText(b.name) + " has " + num(i.source.bytes.size()) +
-                " bytes of hex, expected " + num(b.type.bytes()));
+                " bytes of hex, expected " + num(bytes));
   }
 }
 
@@ -171,16 +195,20 @@ void Bindings::weights(const SchedProgram &p, const Instr &i, PlaceRef r) {
                  "writes the weights " + name + ", which " +
                      (it->second->trainable ? "only update may do" : "are frozen"));
   Update &u = updates[at.bufferIndex];
-  bool optimizer = i.kind == InstrKind::Launch && info(i.op).trait == Trait::Optimizer;
-  if (!optimizer) { // the gather of updated slices
+  bool updated = it->second->master.empty()
+                     ? i.kind == InstrKind::Launch && info(i.op).trait == Trait::Optimizer
+                     : rounds(p, i, at, *it->second);
+  if (!updated) { // the gather of updated slices
     if (i.kind == InstrKind::AllGather && u.gathered)
       return f.add("S8", p, i, "gathers the weights " + name + ", which are gathered already");
     PlaceInfo from = i.ins.empty() ? PlaceInfo{} : resolve(s, p, i.ins[0]);
     if (i.kind != InstrKind::AllGather || u.label.empty() || r.isView ||
         from.bufferIndex != at.bufferIndex || !from.rankStride)
-      return f.add("S8", p, i,
-                   "writes the weights " + name + ", but is neither an optimizer nor the " +
-                       "gather of slices that one has updated");
+      return f.add(
+          "S8", p, i,
+          "writes the weights " + name + ", but is neither " +
+              (it->second->master.empty() ? "an optimizer" : "the rounding of its master") +
+              " nor the gather of slices that one has updated");
     u.gathered = true;
     return;
   }
@@ -193,9 +221,34 @@ void Bindings::weights(const SchedProgram &p, const Instr &i, PlaceRef r) {
     f.add("S8", p, i, "updates only a part of " + name);
 }
 
+/// Whether i rounds the whole master of b, which an optimizer has updated before it.
+bool Bindings::rounds(const SchedProgram &p, const Instr &i, const PlaceInfo &at,
+                      const BucketInfo &b) {
+  if (i.kind != InstrKind::Launch || i.op != OpKind::Cast || i.ins.size() != 1)
+    return false;
+  PlaceInfo from = resolve(s, p, i.ins[0]);
+  auto m = masters.find(from.bufferIndex);
+  if (m == masters.end() || m->second != at.bufferIndex)
+    return false;
+  if (updates[at.bufferIndex].mastered.empty())
+    f.add("S8", p, i, "rounds " + nameText(b.master) + ", which no optimizer has updated yet");
+  if (from.begin != from.buffer->offset || from.bytes != from.buffer->type.bytes() ||
+      from.type->elems() != at.type->elems())
+    f.add("S8", p, i, "rounds only a part of " + nameText(b.master));
+  return true;
+}
+
 /// A write to an optimizer state or a scalar.
 void Bindings::once(const SchedProgram &p, const Instr &i, PlaceRef r) {
   Access a = accessOf(s, p, r, true);
+  bool weights = i.kind == InstrKind::Launch && info(i.op).trait == Trait::Optimizer &&
+                 !i.outs.empty() && r == i.outs[0];
+  if (auto m = masters.find(a.buffer); m != masters.end() && weights)
+    updates[m->second].mastered = nameText(i.label);
+  else if (weights || m != masters.end())
+    f.add("S8", p, i,
+          weights ? "updates " + nameText(*a.name) + ", which is neither weights nor their master"
+                  : "writes the master " + nameText(*a.name) + ", which only an optimizer may do");
   if (p.name == "micro.mid")
     f.add("S8", p, i,
           "changes " + nameText(*a.name) + ", but this program runs many times in a window");

@@ -20,9 +20,11 @@ Status shapeSumSquares(const ShapeArgs &c) {
   return addResult(c, DType::I64, {kBinSlots});
 }
 
-// clip_factor (bins) -> norm, factor, skip.
+// clip_factor (bins[, scale]) -> norm, factor, skip.
 Status shapeClipFactor(const ShapeArgs &c) {
   TRY(wantType(c, 0, DType::I64, {kBinSlots}, "clip_factor_1"));
+  if (c.in.size() > 1)
+    TRY(wantType(c, 1, DType::F64, {}, "clip_factor_3"));
   if (!(c.attrs.f("max_norm") >= 0))
     return c.error("max_norm " + doubleText(c.attrs.f("max_norm")) + " is less than 0",
                    "clip_factor_2");
@@ -66,6 +68,23 @@ Status shapeAdvance(const ShapeArgs &c) {
   TRY(wantFits(c, c.attrs.f("mul", 1), c.in[0].dtype, "advance_2"));
   TRY(wantFits(c, c.attrs.f("add"), c.in[0].dtype, "advance_2"));
   return addResult(c, c.in[0].dtype, c.in[0].dims);
+}
+
+// loss_scale (scale, since, left, skip) -> scale, since, left.
+Status shapeLossScale(const ShapeArgs &c) {
+  TRY(wantType(c, 0, DType::F64, {}, "loss_scale_1"));
+  TRY(wantType(c, 1, DType::I64, {}, "loss_scale_1"));
+  TRY(wantType(c, 2, DType::I64, {}, "loss_scale_1"));
+  TRY(wantType(c, 3, DType::Bool, {}, "loss_scale_1"));
+  for (const char *name : {"window", "hysteresis"})
+    if (c.attrs.i(name) < 1)
+      return c.error(std::string(name) + " " + std::to_string(c.attrs.i(name)) + " is less than 1",
+                     "loss_scale_2");
+  if (!(c.attrs.f("min") > 0))
+    return c.error("min " + doubleText(c.attrs.f("min")) + " is not above 0", "loss_scale_3");
+  for (int i = 0; i < 3; ++i)
+    TRY(addResult(c, c.in[i].dtype, {}));
+  return {};
 }
 
 // Operand 0 is a gradient, 1 a parameter shard, then `states` states: vectors of one type.

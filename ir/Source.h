@@ -17,12 +17,12 @@ struct Source {
     File,   // from "m.data" at 4096 [as f32]
     Normal, // init normal(seed,std): element i of the tensor is a function of (seed, i) alone
     Splat,  // = 0.5
-    Hex,    // = hex "0000803f": little-endian bytes of the declared type
+    Hex,    // = hex "0000803f" [as f32]: little-endian bytes
   };
   Kind kind = Kind::Zeros;
   std::string path;          // File: relative to the model's directory, never leaving it
   int64_t offset = 0;        // File: bytes
-  DType stored = DType::F32; // File: element type in the file; converted on load
+  DType stored = DType::F32; // File, Hex: element type of the bytes; converted on load
   uint64_t seed = 0;         // Normal
   double value = 0;          // Normal: standard deviation; Splat: the value
   std::string bytes;         // Hex: raw bytes (printed as hex)

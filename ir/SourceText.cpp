@@ -144,7 +144,7 @@ StatusOr<Attrs> parseAttrs(Lexer &lex, const std::vector<AttrSpec> &specs,
 
 // -- sources ----------------------------------------------------------------------------------------
 
-std::string sourceText(const Source &s) {
+std::string sourceText(const Source &s, DType declared) {
   switch (s.kind) {
   case Source::Kind::Zeros:
     return "";
@@ -162,10 +162,22 @@ std::string sourceText(const Source &s) {
       out += "0123456789abcdef"[c >> 4];
       out += "0123456789abcdef"[c & 15];
     }
-    return out + "\"";
+    return out + (s.stored == declared ? "\"" : "\" as " + std::string(text(s.stored)));
   }
   }
   return "";
+}
+
+/// [as f32]
+static StatusOr<DType> parseStored(Lexer &lex, DType declared) {
+  if (!lex.accept("as"))
+    return declared;
+  size_t pos = lex.peek().pos;
+  TRY_ASSIGN(std::string name, lex.name());
+  std::optional<DType> dtype = dtypeFromText(name);
+  if (!dtype)
+    return lex.error(pos, "expected an element type such as f32, found '" + name + "'");
+  return *dtype;
 }
 
 /// Relative, non-empty, without ".." components or NUL bytes.
@@ -194,15 +206,7 @@ static StatusOr<Source> parseFile(Lexer &lex, DType declared) {
   TRY_ASSIGN(s.offset, lex.integer());
   if (s.offset < 0 || s.offset > kMaxBytes)
     return lex.error(pos, "a file offset must lie in [0, 2^60], found " + std::to_string(s.offset));
-  s.stored = declared;
-  if (lex.accept("as")) {
-    pos = lex.peek().pos;
-    TRY_ASSIGN(std::string name, lex.name());
-    std::optional<DType> dtype = dtypeFromText(name);
-    if (!dtype)
-      return lex.error(pos, "expected an element type such as f32, found '" + name + "'");
-    s.stored = *dtype;
-  }
+  TRY_ASSIGN(s.stored, parseStored(lex, declared));
   return s;
 }
 
@@ -216,7 +220,7 @@ static int hexDigit(char c) {
   return -1;
 }
 
-static StatusOr<Source> parseHex(Lexer &lex) {
+static StatusOr<Source> parseHex(Lexer &lex, DType declared) {
   Source s;
   s.kind = Source::Kind::Hex;
   size_t pos = lex.peek().pos;
@@ -231,6 +235,7 @@ static StatusOr<Source> parseHex(Lexer &lex) {
       return lex.error(pos, "expected hex digits, found '" + digits.substr(i, 2) + "'");
     s.bytes += static_cast<char>(high * 16 + low);
   }
+  TRY_ASSIGN(s.stored, parseStored(lex, declared));
   return s;
 }
 
@@ -251,7 +256,7 @@ StatusOr<Source> parseSource(Lexer &lex, DType declared) {
   }
   if (lex.accept("=")) {
     if (lex.accept("hex"))
-      return parseHex(lex);
+      return parseHex(lex, declared);
     s.kind = Source::Kind::Splat;
     TRY_ASSIGN(s.value, lex.number());
   }

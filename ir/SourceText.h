@@ -31,8 +31,9 @@ StatusOr<std::vector<int64_t>> parseInts(Lexer &lex);
 StatusOr<Attrs> parseAttrs(Lexer &lex, const std::vector<AttrSpec> &specs,
                            std::string_view subject);
 
-/// from "m.data" at 4096 as f32 | init normal(7,0.02) | = 0.5 | = hex "0000803f" | (empty: zeros)
-std::string sourceText(const Source &s);
+/// from "m.data" at 4096 as f32 | init normal(7,0.02) | = 0.5 | = hex "0000803f" [as f32] | (empty: zeros). Hex says its
+/// type only where it is not the declared one.
+std::string sourceText(const Source &s, DType declared);
 /// Reads a source if there is one, else returns Zeros. `as` may be left out: then the stored type is
 /// `declared`. File paths must be relative and stay inside the model's directory.
 StatusOr<Source> parseSource(Lexer &lex, DType declared);

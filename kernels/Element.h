@@ -47,12 +47,12 @@ struct F16 {
   uint16_t bits;
   static F16 from(double v) { return {packHalf<5, 10>(v)}; }
   float value() const {
-    int exponent = bits >> 10 & 31, fraction = bits & 1023;
-    float v = exponent == 31  ? (fraction ? std::numeric_limits<float>::quiet_NaN()
-                                          : std::numeric_limits<float>::infinity())
-              : exponent == 0 ? std::ldexp(static_cast<float>(fraction), -24)
-                              : std::ldexp(static_cast<float>(fraction + 1024), exponent - 25);
-    return bits & 0x8000 ? -v : v;
+    // As a float with 112 less in its exponent, subnormals included; the product is exact.
+    uint32_t magnitude = (bits & 0x7fffu) << 13, sign = (bits & 0x8000u) << 16;
+    float v = std::bit_cast<float>(magnitude) * 0x1p112f;
+    if (magnitude >= 0x0f800000u) // infinities and NaN
+      v = std::bit_cast<float>(magnitude | 0x7f800000u);
+    return std::bit_cast<float>(std::bit_cast<uint32_t>(v) | sign);
   }
 };
 

@@ -74,8 +74,8 @@ Status attachCotangents(Module &m, const PlanConfig &c) {
   if (outputs.empty())
     return Status::error("attach-cotangents: the model has no float output, and nothing else has "
                          "a gradient");
-  bool mixed = llvm::any_of(
-      outputs, [&](Value *y) { return y->type.dtype != outputs[0]->type.dtype; });
+  bool mixed =
+      llvm::any_of(outputs, [&](Value *y) { return y->type.dtype != outputs[0]->type.dtype; });
   Builder b(m, *p);
   b.origin.pass = "attach-cotangents";
   Value *loss = nullptr;

@@ -8,6 +8,7 @@
 // Update k runs at tick max(0, k-2), as DeepSpeed's does: it uses the entry value of @lr and then sets the next.
 #include "ir/GraphBuilder.h"
 #include "passes/Passes.h"
+#include "passes/Precision.h"
 
 #include <fmt/format.h>
 
@@ -35,11 +36,15 @@ public:
     TRY(accumulate());
     Value *loss = b.op(OpKind::Copy, {lossAcc}, "loss");
     Value *bins = b.op(OpKind::SumSquares, accs, "grad_bins");
-    Op *clip = b.create(OpKind::ClipFactor, {bins}, {"grad_norm", "clip", "skip"},
+    llvm::SmallVector<Value *, 2> clipped = {bins};
+    scale = findLossScale(module);
+    if (scale)
+      clipped.push_back(scale);
+    Op *clip = b.create(OpKind::ClipFactor, clipped, {"grad_norm", "clip", "skip"},
                         {{"max_norm", config.clip}});
     Value *factor = clip->result(1), *skip = clip->result(2);
     for (auto [bucket, acc] : llvm::zip(buckets, accs))
-      adam ? addAdam(*bucket, acc, factor, skip) : addSgd(*bucket, acc, factor, skip);
+      addOptimizer(adam, *bucket, acc, factor, skip);
     tick(adam, skip);
     update.returns.assign({loss, clip->result(0), factor, skip});
     return {};
@@ -106,22 +111,51 @@ private:
     return persistent(SymbolKind::State, bucket.name + suffix, bucket.type);
   }
 
-  void addAdam(Symbol &bucket, Value *acc, Value *factor, Value *skip) {
-    Symbol *m = state(bucket, ".m"), *v = state(bucket, ".v");
-    b.create(OpKind::Adam, {acc, &bucket, m, v, lr, decay, factor, skip, b1t, b2t}, {},
-             {{"b1", opt.beta1},
-              {"b2", opt.beta2},
-              {"eps", opt.eps},
-              {"decoupled", opt.type == "adamw" || opt.adamWMode},
-              {"bias_correction", opt.biasCorrection}},
-             {&bucket, m, v});
+  // Weights of 16 bits are rounded from a master, which is what the optimizer updates:
+  //   %l0.master.new = adam ..., @l0.master, ... -> @l0.m, @l0.v
+  //   cast %l0.master.new {to="bf16"} -> @l0
+  void addOptimizer(bool adam, Symbol &bucket, Value *acc, Value *factor, Value *skip) {
+    bool isRounded = accumType(bucket.type.dtype) != bucket.type.dtype;
+    Symbol *master = isRounded ? state(bucket, ".master") : &bucket;
+    llvm::SmallVector<std::string, 1> names;
+    llvm::SmallVector<Symbol *, 3> bound;
+    if (isRounded)
+      names.push_back(master->name + ".new");
+    else
+      bound.push_back(master);
+    Op *op = adam ? addAdam(bucket, *master, names, bound, {acc, factor, skip})
+                  : addSgd(bucket, *master, names, bound, {acc, factor, skip});
+    if (isRounded)
+      b.create(OpKind::Cast, {op->result()}, {}, {{"to", std::string(text(bucket.type.dtype))}},
+               {&bucket});
   }
 
-  void addSgd(Symbol &bucket, Value *acc, Value *factor, Value *skip) {
+  struct Inputs {
+    Value *acc, *factor, *skip;
+  };
+  using Names = llvm::ArrayRef<std::string>;
+  using Bound = llvm::SmallVector<Symbol *, 3>;
+
+  Op *addAdam(Symbol &bucket, Symbol &p, Names names, Bound bound, Inputs in) {
+    Symbol *m = state(bucket, ".m"), *v = state(bucket, ".v");
+    bound.append({m, v});
+    return b.create(OpKind::Adam, {in.acc, &p, m, v, lr, decay, in.factor, in.skip, b1t, b2t},
+                    names,
+                    {{"b1", opt.beta1},
+                     {"b2", opt.beta2},
+                     {"eps", opt.eps},
+                     {"decoupled", opt.type == "adamw" || opt.adamWMode},
+                     {"bias_correction", opt.biasCorrection}},
+                    bound);
+  }
+
+  Op *addSgd(Symbol &bucket, Symbol &p, Names names, Bound bound, Inputs in) {
     Symbol *m = state(bucket, ".m");
-    b.create(OpKind::Sgd, {acc, &bucket, m, lr, decay, factor, skip}, {},
-             {{"momentum", opt.momentum}, {"dampening", opt.dampening}, {"nesterov", opt.nesterov}},
-             {&bucket, m});
+    bound.push_back(m);
+    return b.create(
+        OpKind::Sgd, {in.acc, &p, m, lr, decay, in.factor, in.skip}, names,
+        {{"momentum", opt.momentum}, {"dampening", opt.dampening}, {"nesterov", opt.nesterov}},
+        bound);
   }
 
   void tick(bool adam, Value *skip) {
@@ -141,10 +175,24 @@ private:
                {lr});
     }
     b.create(OpKind::Advance, {step, skip}, {}, {{"add", 1.0}}, {step});
+    if (scale && config.precision.isDynamic())
+      tickScale(skip);
     if (!adam)
       return;
     b.create(OpKind::Advance, {b1t, skip}, {}, {{"mul", opt.beta1}}, {b1t});
     b.create(OpKind::Advance, {b2t, skip}, {}, {{"mul", opt.beta2}}, {b2t});
+  }
+
+  void tickScale(Value *skip) {
+    const PrecisionConfig &p = config.precision;
+    Symbol *since = scalar("scale_since", DType::I64, {}, 1);
+    Symbol *left = scalar("scale_left", DType::I64, {}, static_cast<double>(p.hysteresis));
+    b.create(OpKind::LossScale, {scale, since, left, skip}, {},
+             {{"window", p.window},
+              {"hysteresis", p.hysteresis},
+              {"consecutive", p.consecutiveHysteresis},
+              {"min", p.minScale}},
+             {scale, since, left});
   }
 
   Module &module;
@@ -153,7 +201,7 @@ private:
   Program &micro, &update;
   Builder b;
   Symbol *lr = nullptr, *decay = nullptr, *step = nullptr, *b1t = nullptr, *b2t = nullptr;
-  Symbol *lossAcc = nullptr;
+  Symbol *lossAcc = nullptr, *scale = nullptr;
   llvm::SmallVector<Symbol *, 16> buckets;
   llvm::SmallVector<Value *, 16> accs; // of the buckets, in their order
 };

@@ -4,10 +4,11 @@
 //   return %loss   ->   backward: ...; return %loss, %w1.grad, %w2.grad
 // Entry: func @micro returns the loss, 0-d, first. Exit: one returned gradient "<param>.grad" per trainable
 // parameter that the loss depends on; the others get none and stay unchanged. Contributions to one value are
-// added in the order of the walk. No op is differentiated that does not lie between a trainable
-// parameter and the loss. With dsplan.wrt, inputs that it matches count as trainable parameters.
+// added in the order of the walk, which starts from 1, or from @loss_scale. No op is differentiated that does not lie
+// between a trainable parameter and the loss. With dsplan.wrt, inputs that it matches count as trainable parameters.
 #include "passes/Grad.h"
 #include "passes/Passes.h"
+#include "passes/Precision.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
@@ -50,10 +51,13 @@ public:
       forward.push_back(&op);
     builder.phase = Phase::Backward;
     builder.origin.pass = "autodiff";
-    gradient[loss] = builder.op(OpKind::Fill, {}, loss->name + ".grad",
-                                {{"dims", std::vector<int64_t>{}},
-                                 {"dtype", std::string(text(loss->type.dtype))},
-                                 {"value", 1.0}});
+    std::string type(text(loss->type.dtype)), name = loss->name + ".grad";
+    if (Symbol *scale = findLossScale(module))
+      gradient[loss] = builder.op(OpKind::Cast, {scale}, name, {{"to", type}});
+    else
+      gradient[loss] =
+          builder.op(OpKind::Fill, {}, name,
+                     {{"dims", std::vector<int64_t>{}}, {"dtype", type}, {"value", 1.0}});
     for (auto it = forward.rbegin(); it != forward.rend(); ++it)
       TRY(visit(**it));
     nameGradients();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // convert-float: gives every float value of @micro the element type that --dtype asks for (f64 for checks against
-// f64 references). Weights keep their stored type in the file and are converted on load.
+// f64 references). Stored weights and constants keep their type and are converted on load.
 //   %h = matmul %x, @w : f32[8,5]   ->   %h = matmul %x, @w : f64[8,5]
 // Counts of labels and their inverse are f64 whatever the computation's type, and stay so.
 #include "ir/GraphBuilder.h"
@@ -9,29 +9,9 @@
 
 #include "llvm/ADT/DenseSet.h"
 
-#include <cstring>
-
 namespace ds {
 
 namespace {
-
-// Inline bytes are in the declared type, so they are rewritten.
-Status convertHex(Source &s, DType from, DType to) {
-  if (s.kind != Source::Kind::Hex)
-    return {};
-  if (from != DType::F32 || to != DType::F64)
-    return Status::error("convert-float: inline data of type " + std::string(text(from)) +
-                         " cannot become " + std::string(text(to)));
-  std::string out(s.bytes.size() * 2, '\0');
-  for (size_t i = 0; i * sizeof(float) < s.bytes.size(); ++i) {
-    float f;
-    std::memcpy(&f, s.bytes.data() + i * sizeof f, sizeof f);
-    double d = f;
-    std::memcpy(out.data() + i * sizeof d, &d, sizeof d);
-  }
-  s.bytes = out;
-  return {};
-}
 
 // The f64 values that a count or the inverse of a loss is computed from.
 void findCounts(Program &p, llvm::DenseSet<Value *> &found) {
@@ -85,10 +65,8 @@ Status convertFloat(Module &m, const PlanConfig &c) {
       findCounts(*p, counts);
   std::string name(text(*to));
   for (Symbol *s : m.symbols())
-    if (isFloat(s->type.dtype) && s->type.dtype != *to && !counts.count(s)) {
-      TRY(convertHex(s->source, s->type.dtype, *to));
+    if (isFloat(s->type.dtype) && s->type.dtype != *to && !counts.count(s))
       s->type.dtype = *to;
-    }
   for (Program *p : m.programs()) {
     for (Value *in : p->inputs)
       if (isFloat(in->type.dtype) && !counts.count(in))

@@ -45,6 +45,7 @@ public:
 private:
   void placeFirstStores(Program &p);
   void placePackOperands(Program &p);
+  void placeGathered(Program &p);
   Status placeResults(Op &op);
   Place viewOf(Op &op) const;
   Place newTemp(const Value *v);

@@ -8,6 +8,7 @@
 // and by `start` before the first update; then no other program gathers it.
 #include "passes/Emit.h"
 #include "passes/PassManager.h"
+#include "passes/Precision.h"
 
 #include <map>
 #include <set>
@@ -65,6 +66,12 @@ private:
   }
 
   void symbols() {
+    llvm::DenseMap<const Symbol *, std::string> masters;
+    for (Program *p : module.programs())
+      for (Op &op : p->ops)
+        if (op.info().trait == Trait::Optimizer)
+          if (Symbol *bucket = optimizedBucket(op); bucket && op.numNamed() && !op.operands[1]->def)
+            masters[bucket] = op.operands[1]->name;
     for (Symbol *s : module.symbols()) {
       if (s->users.empty() && s->symbolKind == SymbolKind::Const)
         continue;
@@ -82,6 +89,7 @@ private:
       b.trainable = s->trainable;
       for (const Segment &g : s->segments)
         b.segments.push_back({g.param, g.at, g.shape, g.group, g.source, g.exportName});
+      b.master = masters.lookup(s);
       out.buckets.push_back(std::move(b));
     }
   }
@@ -271,7 +279,7 @@ private:
     }
     emitted[&op] = static_cast<int>(prog.instrs.size());
     prog.instrs.push_back(std::move(i));
-    if (carried && op.info().trait == Trait::Optimizer && op.boundTo(0) == carried)
+    if (carried && llvm::is_contained(op.bound, carried))
       gatherCarried();
   }
 

@@ -166,9 +166,14 @@ private:
     b.origin = {last->origin.node, last->origin.module, "form-buckets"};
     auto next = std::next(last->getIterator());
     b.before = next == program.ops.end() ? nullptr : &*next;
+    packedGrads.insert(grads.begin(), grads.end());
+    DType sent = config.commType == "fp32" ? accumType(bucket.type.dtype) : bucket.type.dtype;
+    for (Value *&g : grads)
+      if (g->type.dtype != sent)
+        g = b.op(OpKind::Cast, {g}, g->name + "." + std::string(text(sent)),
+                 {{"to", std::string(text(sent))}});
     Value *packed = b.op(OpKind::Pack, grads, bucket.name + ".grad",
                          {{"at", at}, {"elems", bucket.type.dims[0]}});
-    packedGrads.insert(grads.begin(), grads.end());
     program.returns.push_back(packed);
   }
 

@@ -50,26 +50,25 @@ Status gradLayerNorm(GradCtx &c) {
   return {};
 }
 
-// The loss already holds the window's inverse count; only a loss that is scaled further has dy != 1.
-static Value *scaled(GradCtx &c, Value *g, int i) {
+// The window's inverse count, times dy where the loss is scaled further: before anything is rounded to 16 bits.
+static Value *scaledInverse(GradCtx &c) {
+  Value *inv = c.x(2), *dy = c.dy;
   if (c.seedIsOne())
-    return g;
-  Value *dy = c.dy;
-  if (dy->type.dtype != g->type.dtype)
-    dy = c.make(OpKind::Cast, {dy}, i, {{"to", std::string(text(g->type.dtype))}});
-  return c.make(OpKind::Mul, {g, dy}, i);
+    return inv;
+  if (dy->type.dtype != inv->type.dtype)
+    dy = c.make(OpKind::Cast, {dy}, 0, {{"to", std::string(text(inv->type.dtype))}});
+  return c.make(OpKind::Mul, {inv, dy}, 0);
 }
 
 Status gradCrossEntropy(GradCtx &c) {
-  Value *g = c.make(OpKind::CrossEntropyGrad, {c.x(0), c.x(1), c.y(1), c.x(2)}, 0,
-                    {{"ignore_index", c.op.attrs.i("ignore_index", -100)}});
-  c.set(0, scaled(c, g, 0));
+  c.set(0, c.make(OpKind::CrossEntropyGrad, {c.x(0), c.x(1), c.y(1), scaledInverse(c)}, 0,
+                  {{"ignore_index", c.op.attrs.i("ignore_index", -100)}}));
   return {};
 }
 
 Status gradMse(GradCtx &c) {
   int first = c.wants(0) ? 0 : 1;
-  Value *g = scaled(c, c.make(OpKind::MseGrad, {c.x(0), c.x(1), c.x(2)}, first), first);
+  Value *g = c.make(OpKind::MseGrad, {c.x(0), c.x(1), scaledInverse(c)}, first);
   if (c.wants(0))
     c.set(0, g);
   if (c.wants(1))

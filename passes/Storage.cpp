@@ -74,6 +74,23 @@ void Storage::placePackOperands(Program &p) {
   }
 }
 
+// all_gather %new -> @b, where %new is a launch's fresh result with no other use: it is made in this rank's slice of
+// @b. No buffer in between, and the gather may run on into the next program.
+void Storage::placeGathered(Program &p) {
+  for (Op &op : p.ops) {
+    if (op.kind != OpKind::AllGather || op.bound.empty())
+      continue;
+    Value *v = op.operands[0];
+    Symbol *b = op.bound[0];
+    bool fresh = v->def && v->def->kind == OpKind::Cast && v->users.size() == 1;
+    bool isRead = llvm::any_of(b->users, [&](Op *user) { return user->parent == &p; });
+    if (!fresh || isRead || places.count(v))
+      continue;
+    Place bucket = of(b);
+    places[v] = {bucket.buffer, bucket.offset, localType(v->type, module), true};
+  }
+}
+
 Place Storage::viewOf(Op &op) const {
   Place place = of(op.operands[0]);
   if (op.kind == OpKind::View)
@@ -147,6 +164,7 @@ Status Storage::assign(Program &p) {
     places[in] = {schedule.findPersistent(in->name), 0, in->type, false};
   placeFirstStores(p);
   placePackOperands(p);
+  placeGathered(p);
   for (Op &op : p.ops)
     TRY(placeResults(op));
   return {};

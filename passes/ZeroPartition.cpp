@@ -10,6 +10,7 @@
 // @b.red takes the reduced shard; form-programs drops the reduction from all but the last micro-batch.
 #include "passes/Layers.h"
 #include "passes/Passes.h"
+#include "passes/Precision.h"
 
 #include "ir/GraphBuilder.h"
 #include "llvm/ADT/DenseMap.h"
@@ -146,7 +147,7 @@ private:
     llvm::DenseMap<Value *, std::string> bucketOf; // by accumulator
     for (Op &op : update.ops)
       if (op.info().trait == Trait::Optimizer)
-        bucketOf[op.operands[0]] = op.operands[1]->name;
+        bucketOf[op.operands[0]] = optimizedBucket(op)->name;
     llvm::SmallVector<Op *, 32> accumulates;
     for (Op &op : micro.ops)
       if (op.kind == OpKind::Accumulate && op.bound[0]->type.rank() == 1)
@@ -223,7 +224,7 @@ private:
   }
 
   void optimizer(Builder &b, Op &op) {
-    auto &bucket = *static_cast<Symbol *>(op.operands[1]);
+    Symbol &bucket = *optimizedBucket(op);
     Symbol *grad = reduced[op.operands[0]];
     op.setOperand(0, grad);
     if (bucket.type.isShard())
@@ -232,6 +233,8 @@ private:
       op.setOperand(0, b.op(OpKind::AllGather, {grad}, bucket.name + ".grad", over()));
       return;
     }
+    if (&bucket != op.operands[1])
+      return gatherRounded(b, op, bucket);
     Value *own = b.op(OpKind::Own, {&bucket}, bucket.name + ".own", over());
     llvm::SmallVector<Value *, 10> operands(op.operands.begin(), op.operands.end());
     operands[1] = own;
@@ -239,6 +242,16 @@ private:
                            llvm::ArrayRef<Symbol *>(op.bound).drop_front());
     b.create(OpKind::AllGather, {updated->result()}, {}, over(), {&bucket});
     module.eraseOp(&op);
+  }
+
+  // The master is a shard, and so is what is rounded from it.
+  void gatherRounded(Builder &b, Op &op, Symbol &bucket) {
+    Op *round = op.result()->users.front();
+    b.before = &*std::next(round->getIterator());
+    op.result()->type = op.result()->type.withPlacement(Placement::Shard, axis);
+    Value *own = b.op(OpKind::Cast, {op.result()}, bucket.name + ".new", round->attrs);
+    b.create(OpKind::AllGather, {own}, {}, over(), {&bucket});
+    module.eraseOp(round);
   }
 
   static constexpr const char *axis = "dp";

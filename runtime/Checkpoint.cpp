@@ -2,6 +2,7 @@
 #include "runtime/Checkpoint.h"
 
 #include "runtime/CheckpointState.h"
+#include "runtime/Convert.h"
 #include "runtime/PieceFile.h"
 
 #include <algorithm>
@@ -258,7 +259,9 @@ StatusOr<std::string> describeCheckpoint(const std::string &folder) {
     out += fmt::format("  {:<12} {:>6} tensors {:>14} elements {:>16} bytes\n", slot, sum.tensors,
                        sum.elems, sum.bytes);
   for (const CheckpointScalar &s : m.scalars)
-    out += fmt::format("  scalar {} : {}\n", s.name, s.type.str());
+    out += fmt::format(
+        "  scalar {} : {}{}\n", s.name, s.type.str(),
+        s.type.elems() == 1 ? fmt::format(" = {}", toDouble(s.type.dtype, s.bytes.data(), 0)) : "");
   // Reads everything: a checkpoint that is looked at is one that somebody wants to rely on.
   Status damage;
   for (const auto &[file, pieces] : files) {

@@ -136,7 +136,10 @@ Status loadCheckpoint(const Schedule &s, const LoadedRank &rank, const Manifest 
                       const std::string &folder) {
   Tensors saved = byKey(m);
   Loading loading(s, rank, m, folder);
-  for (const StateSlot &slot : stateSlots(s))
+  std::vector<StateSlot> slots = stateSlots(s);
+  for (StateSlot &slot : roundedSlots(s))
+    slots.push_back(std::move(slot));
+  for (const StateSlot &slot : slots)
     for (const SegmentInfo &g : s.buckets[slot.bucket].segments)
       if (auto it = saved.find(slot.name + "/" + paramName(g)); it != saved.end())
         TRY(loading.segment(slot, g, *it->second));

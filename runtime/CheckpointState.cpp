@@ -14,15 +14,28 @@ static const char *slotName(OpKind optimizer, size_t operand) {
   return optimizer == OpKind::Sgd && operand == 2 ? "momentum" : nullptr;
 }
 
+static StateSlot slotOf(const Schedule &s, size_t bucket, int buffer, const char *name) {
+  int64_t elems = s.persistent[static_cast<size_t>(buffer)].type.elems();
+  return {bucket, buffer, elems == s.buckets[bucket].elems, name};
+}
+
+StateSlot weightSlot(const Schedule &s, size_t bucket) {
+  const BucketInfo &b = s.buckets[bucket];
+  return slotOf(s, bucket, s.findPersistent(b.master.empty() ? b.name : b.master), "weight");
+}
+
+std::vector<StateSlot> roundedSlots(const Schedule &s) {
+  std::vector<StateSlot> out;
+  for (size_t b = 0; b < s.buckets.size(); ++b)
+    if (!s.buckets[b].master.empty())
+      out.push_back(slotOf(s, b, s.findPersistent(s.buckets[b].name), "weight"));
+  return out;
+}
+
 std::vector<StateSlot> stateSlots(const Schedule &s) {
   std::vector<StateSlot> out;
-  auto add = [&](size_t bucket, int buffer, const char *name) {
-    int64_t elems = s.persistent[static_cast<size_t>(buffer)].type.elems();
-    out.push_back({bucket, buffer, elems == s.buckets[bucket].elems, name});
-  };
   for (size_t b = 0; b < s.buckets.size(); ++b)
-    if (int i = s.findPersistent(s.buckets[b].name); i >= 0)
-      add(b, i, "weight");
+    out.push_back(weightSlot(s, b));
   BucketMap map(s);
   for (size_t p = 0; p < s.programs.size(); ++p)
     for (const Instr &i : s.programs[p].instrs)
@@ -31,7 +44,7 @@ std::vector<StateSlot> stateSlots(const Schedule &s) {
         int bucket = map.bucketOf(p, at.bufferIndex);
         if (const char *name = slotName(i.op, k);
             name && bucket >= 0 && at.buffer->kind == BufferKind::State)
-          add(static_cast<size_t>(bucket), at.bufferIndex, name);
+          out.push_back(slotOf(s, static_cast<size_t>(bucket), at.bufferIndex, name));
       }
   return out;
 }

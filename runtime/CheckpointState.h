@@ -14,8 +14,12 @@ struct StateSlot {
   bool whole = false;
   std::string name; // "weight", or the optimizer's name of the state
 };
-/// Weights first, then the states of each bucket in the optimizer's order.
+/// What is saved: weights first, then the states of each bucket in the optimizer's order. Schedules are verified.
 std::vector<StateSlot> stateSlots(const Schedule &s);
+/// The bucket's weights at their full precision: its master if it has one.
+StateSlot weightSlot(const Schedule &s, size_t bucket);
+/// Weights of 16 bits that are rounded from a master: not saved, and loaded from its values.
+std::vector<StateSlot> roundedSlots(const Schedule &s);
 
 /// Scalars that update changes (buffer indices): learning rate, step, running products.
 std::vector<int> stateScalars(const Schedule &s);

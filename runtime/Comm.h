@@ -14,7 +14,8 @@
 namespace ds {
 
 /// One collective of the schedule with this rank's pointers. In-place is allowed: an all_gather's source may
-/// be its own slice of dst, a reduce_scatter's dst its own slice of src, an all_reduce's dst its src.
+/// be its own slice of dst, a reduce_scatter's dst its own slice of src, an all_reduce's dst its src. dtype is the
+/// source's; sums of 16-bit floats leave f32 in dst, and are never in place.
 struct CommOp {
   InstrKind kind = InstrKind::AllReduce;
   std::string label;  // program and label, for messages

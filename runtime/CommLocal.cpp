@@ -71,13 +71,13 @@ public:
       bool sums = op.kind != InstrKind::AllGather;
       if (sums && !canSum(op.dtype))
         return Status::error(
-            fmt::format("{}: sums of {} are not supported, expected f32, f64 or i64", op.label,
+            fmt::format("{}: sums of {} are not supported, expected a float type or i64", op.label,
                         text(op.dtype)));
       if (op.kind != InstrKind::AllReduce && op.elems % group->world != 0)
         return Status::internal(fmt::format("{}: {} elements do not split over {} ranks", op.label,
                                             op.elems, group->world));
       if (op.kind == InstrKind::AllReduce)
-        staging = std::max(staging, op.elems * byteSize(op.dtype));
+        staging = std::max(staging, op.elems * byteSize(sumType(op.dtype)));
     }
     reduced.resize(static_cast<size_t>(staging));
     calls.assign(ops.size(), 0);
@@ -121,7 +121,8 @@ public:
       return false;
     // Everybody has read every source: now an in-place result may replace it.
     if (op.kind == InstrKind::AllReduce)
-      std::memcpy(op.dst, reduced.data(), static_cast<size_t>(op.elems * byteSize(op.dtype)));
+      std::memcpy(op.dst, reduced.data(),
+                  static_cast<size_t>(op.elems * byteSize(sumType(op.dtype))));
     return true;
   }
 

@@ -7,8 +7,11 @@
 
 namespace ds {
 
-bool canSum(DType t); // f32, f64, i64
-/// dst[i] = sources[0][i] + sources[1][i] + ... for n elements. dst may be one of the sources.
+bool canSum(DType t); // floats, i64
+/// The type of the sum: floats of 16 bits are added in f32.
+constexpr DType sumType(DType t) { return isFloat(t) ? accumType(t) : t; }
+/// dst[i] = sources[0][i] + sources[1][i] + ... for n elements of type t; dst has sumType(t). Where that is t, dst may
+/// be one of the sources.
 void sumInOrder(DType t, const void *const *sources, int count, void *dst, int64_t n);
 
 } // namespace ds

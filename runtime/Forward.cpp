@@ -75,8 +75,8 @@ Status Forward::Impl::prepare(int threads, const std::vector<WeightRange> &weigh
         fmt::format("forward runs on one rank, the plan is for {}", schedule.world()));
   TRY(checkSources(schedule));
   LoadOptions o;
-  o.threads = threads > 0 ? threads
-                          : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  o.threads =
+      threads > 0 ? threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   TRY_ASSIGN(rank, LoadedRank::load(schedule, device, o));
   for (const WeightRange &w : weights)
     TRY(load(w));
@@ -101,7 +101,8 @@ Forward::run(const std::map<std::string, Array> &feeds) {
   Impl &f = *impl;
   f.feed.arrays.clear();
   for (const InputInfo &in : f.schedule.inputs) {
-    const Type &t = f.schedule.persistent[static_cast<size_t>(f.schedule.findPersistent(in.name))].type;
+    const Type &t =
+        f.schedule.persistent[static_cast<size_t>(f.schedule.findPersistent(in.name))].type;
     auto it = feeds.find(in.name);
     if (it == feeds.end() || it->second.dtype != t.dtype || it->second.dims != t.dims)
       return Status::internal(fmt::format("input {} is not fed as {}", in.name, t.str()));
@@ -139,8 +140,9 @@ StatusOr<Array> fitArray(Array a, const Type &want) {
     bool flips = was < 0 && (a.dtype == DType::U64) != (want.dtype == DType::U64);
     if (was != is || flips)
       return Status::error(fmt::format("element {} is {}, which is no {}", i,
-                                       a.dtype == DType::U64 ? fmt::format("{}", static_cast<uint64_t>(was))
-                                                             : fmt::format("{}", was),
+                                       a.dtype == DType::U64
+                                           ? fmt::format("{}", static_cast<uint64_t>(was))
+                                           : fmt::format("{}", was),
                                        text(want.dtype)));
   }
   return out;

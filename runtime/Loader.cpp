@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/Loader.h"
 
+#include "runtime/CheckpointState.h"
 #include "runtime/Convert.h"
 #include "runtime/Sources.h"
 
@@ -55,25 +56,23 @@ private:
       TRY(readSource({b.name, &i.source, n, b.type.dtype}, s.directory, 0, n,
                      address(b.type.space, b.offset)));
     }
-    for (const BucketInfo &b : s.buckets)
-      TRY(fillBucket(b));
+    for (size_t b = 0; b < s.buckets.size(); ++b)
+      TRY(fillWeights(weightSlot(s, b)));
+    for (const StateSlot &slot : roundedSlots(s))
+      TRY(fillWeights(slot));
     return {};
   }
 
-  Status fillBucket(const BucketInfo &b) {
-    int index = s.findPersistent(b.name);
-    if (index < 0)
-      return Status::internal(fmt::format("bucket {} has no buffer", b.name));
-    int64_t slice = b.elems / s.world();
-    int64_t begin = b.sharded ? options.rank * slice : 0;
-    int64_t end = b.sharded ? begin + slice : b.elems;
-    for (const SegmentInfo &g : b.segments) {
-      int64_t total = Type(b.dtype, g.shape).elems();
+  Status fillWeights(const StateSlot &slot) {
+    const Type &type = s.persistent[static_cast<size_t>(slot.buffer)].type;
+    int64_t begin = firstElem(s, slot, options.rank), end = begin + type.elems();
+    for (const SegmentInfo &g : s.buckets[slot.bucket].segments) {
+      int64_t total = Type(type.dtype, g.shape).elems();
       int64_t lo = std::max(begin, g.at), hi = std::min(end, g.at + total);
       if (lo >= hi)
         continue;
-      TRY(readSource({g.param, &g.source, total, b.dtype}, s.directory, lo - g.at, hi - lo,
-                     out.persistent(index) + (lo - begin) * byteSize(b.dtype)));
+      TRY(readSource({g.param, &g.source, total, type.dtype}, s.directory, lo - g.at, hi - lo,
+                     out.persistent(slot.buffer) + (lo - begin) * byteSize(type.dtype)));
     }
     return {};
   }
@@ -158,10 +157,6 @@ private:
     op.dst = pointer(dst);
     int64_t have = src.type->elems(), want = dst.type->elems();
     op.elems = std::max(have, want);
-    if (src.type->dtype != dst.type->dtype)
-      return Status::error(
-          fmt::format("{} to {}: another element type is not supported on the wire",
-                      src.type->str(), dst.type->str()));
     bool sizes = in.kind == InstrKind::AllReduce       ? have == want
                  : in.kind == InstrKind::ReduceScatter ? have == want * s.world()
                                                        : have * s.world() == want;

@@ -72,6 +72,7 @@ static std::string jsonLine(const UpdateResult &u, int64_t arena) {
   number("lr", u.lr);
   number("grad_norm", u.gradNorm);
   number("clip_factor", u.clipFactor);
+  number("loss_scale", u.lossScale);
   s += fmt::format(", \"skipped\": {}, \"samples\": {}, \"tokens\": {}",
                    u.skipped ? "true" : "false", u.update * u.samples, u.update * u.tokens);
   millis("step_ms", u.stepMs);

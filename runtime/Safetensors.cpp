@@ -67,8 +67,7 @@ StatusOr<SafetensorsHeader> SafetensorsHeader::read(const File &file) {
   uint64_t length = 0;
   for (int i = 0; i < 8; ++i)
     length |= static_cast<uint64_t>(head[i]) << (8 * i);
-  if (length > static_cast<uint64_t>(kMaxHeader) ||
-      static_cast<int64_t>(length) > file.size() - 8)
+  if (length > static_cast<uint64_t>(kMaxHeader) || static_cast<int64_t>(length) > file.size() - 8)
     return Status::error(fmt::format("is no safetensors file: the header would have {} bytes, the "
                                      "file has {}",
                                      length, file.size()))

@@ -28,7 +28,7 @@ Status checkNames(const Schedule &s) {
 namespace {
 
 struct SavedTensor {
-  const BucketInfo *bucket;
+  size_t bucket;
   const SegmentInfo *segment;
   DType dtype;
   int64_t offset; // bytes into the data section
@@ -46,13 +46,14 @@ StatusOr<Layout> layOut(const Schedule &s) {
   std::string json = "{\"__metadata__\":{\"format\":\"pt\"}";
   int64_t at = 0;
   // By name: how parameters are cut into buckets changes no byte of the file.
-  std::map<std::string, std::pair<const BucketInfo *, const SegmentInfo *>> params;
-  for (const BucketInfo &b : s.buckets)
-    for (const SegmentInfo &g : b.segments)
-      params.emplace(paramName(g), std::pair(&b, &g));
+  std::map<std::string, std::pair<size_t, const SegmentInfo *>> params;
+  for (size_t b = 0; b < s.buckets.size(); ++b)
+    for (const SegmentInfo &g : s.buckets[b].segments)
+      params.emplace(paramName(g), std::pair(b, &g));
   for (const auto &[name, param] : params) {
     const auto &[b, g] = param;
-    DType t = g->source.kind == Source::Kind::File ? g->source.stored : b->dtype;
+    bool stored = g->source.kind == Source::Kind::File || g->source.kind == Source::Kind::Hex;
+    DType t = stored ? g->source.stored : accumType(s.buckets[b].dtype);
     int64_t bytes = Type(t, g->shape).bytes();
     std::string shape;
     for (int64_t d : g->shape)
@@ -79,18 +80,20 @@ Status writeSlice(const Schedule &s, const LoadedRank &rank, const Layout &l,
   TRY_ASSIGN(File file, File::openWrite(path));
   std::vector<std::byte> chunk;
   for (const SavedTensor &t : l.tensors) {
-    const BucketInfo &b = *t.bucket;
+    const BucketInfo &b = s.buckets[t.bucket];
+    StateSlot slot = weightSlot(s, t.bucket);
+    DType kept = s.persistent[static_cast<size_t>(slot.buffer)].type.dtype;
     ElemRange owned = ownedElems(s, b, *t.segment, rank.rank);
     int64_t lo = t.segment->at + owned.begin, hi = t.segment->at + owned.end;
-    const std::byte *data = rank.persistent(s.findPersistent(b.name));
-    int64_t base = b.sharded ? rank.rank * (b.elems / s.world()) : 0;
+    const std::byte *data = rank.persistent(slot.buffer);
+    int64_t base = firstElem(s, slot, rank.rank);
     constexpr int64_t kStep = 1 << 18;
     for (int64_t e = lo; e < hi; e += kStep) {
       int64_t n = std::min(kStep, hi - e), size = byteSize(t.dtype);
-      const void *from = data + (e - base) * byteSize(b.dtype);
-      if (t.dtype != b.dtype) {
+      const void *from = data + (e - base) * byteSize(kept);
+      if (t.dtype != kept) {
         chunk.resize(static_cast<size_t>(n * size));
-        convert(t.dtype, chunk.data(), b.dtype, from, n);
+        convert(t.dtype, chunk.data(), kept, from, n);
         from = chunk.data();
       }
       TRY(file.write(from, n * size,

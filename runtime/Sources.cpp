@@ -6,11 +6,25 @@
 #include "runtime/Philox.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <fmt/format.h>
 #include <map>
 
 namespace ds {
+
+// convert, but a finite number stays finite: a mask of -3.4e38 is none of infinities in f16, where 0 * inf is NaN.
+static void narrowTo(DType to, void *dst, DType from, const void *src, int64_t n) {
+  convert(to, dst, from, src, n);
+  if (!isFloat(from) || !isFloat(to) || byteSize(to) >= byteSize(from))
+    return;
+  for (int64_t i = 0; i < n; ++i)
+    if (std::isinf(toDouble(to, dst, i)))
+      if (double v = toDouble(from, src, i); std::isfinite(v)) {
+        double most = std::copysign(largest(to), v);
+        convert(to, static_cast<std::byte *>(dst) + i * byteSize(to), DType::F64, &most, 1);
+      }
+}
 
 static Status readFile(const SourceTensor &t, const std::string &directory, int64_t begin,
                        int64_t n, void *dst) {
@@ -24,8 +38,8 @@ static Status readFile(const SourceTensor &t, const std::string &directory, int6
   for (int64_t done = 0; done < n;) {
     int64_t now = std::min<int64_t>(n - done, 1 << 16);
     TRY(file.read(chunk.data(), now * size, at + done * size));
-    convert(t.dtype, static_cast<std::byte *>(dst) + done * byteSize(t.dtype), stored, chunk.data(),
-            now);
+    narrowTo(t.dtype, static_cast<std::byte *>(dst) + done * byteSize(t.dtype), stored,
+             chunk.data(), now);
     done += now;
   }
   return {};
@@ -55,17 +69,20 @@ Status readSource(const SourceTensor &t, const std::string &directory, int64_t b
     return {};
   case Source::Kind::Splat:
     for (int64_t i = 0; i < n; ++i)
-      convert(t.dtype, out + i * size, DType::F64, &t.source->value, 1);
+      narrowTo(t.dtype, out + i * size, DType::F64, &t.source->value, 1);
     return {};
   case Source::Kind::Normal:
     fillNormal(t, begin, n, dst);
     return {};
-  case Source::Kind::Hex:
-    if (static_cast<int64_t>(t.source->bytes.size()) != t.total * size)
+  case Source::Kind::Hex: {
+    DType stored = t.source->stored;
+    int64_t bytes = t.total * byteSize(stored);
+    if (static_cast<int64_t>(t.source->bytes.size()) != bytes)
       return Status::error(fmt::format("{}: has {} bytes of contents, its type has {}", t.name,
-                                       t.source->bytes.size(), t.total * size));
-    std::memcpy(dst, t.source->bytes.data() + begin * size, static_cast<size_t>(n * size));
+                                       t.source->bytes.size(), bytes));
+    narrowTo(t.dtype, dst, stored, t.source->bytes.data() + begin * byteSize(stored), n);
     return {};
+  }
   case Source::Kind::File: {
     Status s = readFile(t, directory, begin, n, dst);
     return s.ok() ? std::move(s) : std::move(s).note(fmt::format("while loading {}", t.name));

@@ -60,7 +60,8 @@ struct Trainer::Impl {
   Manifest resumed; // of options.resume
   int64_t tokensPerSample = 0;
   int64_t valueAt[4] = {-1, -1, -1, -1};
-  int lrBuffer = -1;
+  int lrBuffer = -1, scaleBuffer = -1;
+  double minScale = std::numeric_limits<double>::infinity(); // that a loss scale can fall to
 
   // Jobs: the caller sets the fields, then counts `posted` up; every thread counts `finished` up, all but the comm
   // threads also `stepped`.
@@ -320,6 +321,15 @@ void Trainer::Impl::describe() {
       valueAt[v] = at - names.begin();
   }
   lrBuffer = schedule.findPersistent("lr");
+  const SchedProgram *update = schedule.program("update");
+  for (const Instr &i : update ? update->instrs : std::vector<Instr>()) {
+    if (i.kind != InstrKind::Launch)
+      continue;
+    if (i.op == OpKind::ClipFactor && i.ins.size() > 1)
+      scaleBuffer = resolve(schedule, *update, i.ins[1]).bufferIndex;
+    if (i.op == OpKind::LossScale)
+      minScale = i.attrs.f("min", 1);
+  }
 }
 
 StatusOr<std::unique_ptr<Trainer>> Trainer::create(Schedule s, Device device, const RunOptions &o) {
@@ -340,6 +350,8 @@ StatusOr<UpdateResult> Trainer::step() {
   if (t.lrBuffer >= 0) // update uses the entry value and leaves the next one
     u.lr = toDouble(t.schedule.persistent[static_cast<size_t>(t.lrBuffer)].type.dtype,
                     t.ranks[0]->persistent(t.lrBuffer), 0);
+  if (t.scaleBuffer >= 0)
+    u.lossScale = toDouble(DType::F64, t.ranks[0]->persistent(t.scaleBuffer), 0);
   t.post(Job::Step);
   if (t.abort.raised())
     return t.abort.status();
@@ -354,6 +366,8 @@ StatusOr<UpdateResult> Trainer::step() {
     if (t.valueAt[v] >= 0)
       *fields[v] = e.values()[static_cast<size_t>(t.valueAt[v])];
   u.skipped = skip != 0;
+  u.clipFactor *= u.lossScale; // the factor takes the scale out, too
+  u.scaleFalls = u.skipped && u.lossScale > t.minScale;
   StreamTotals now(e);
   u.computeMs = static_cast<double>(now.compute - t.last.compute) * 1e-6;
   u.commMs = static_cast<double>(now.comm - t.last.comm) * 1e-6;
@@ -419,18 +433,20 @@ Status Trainer::writeTrace(const std::string &path) const {
 StatusOr<std::vector<double>> Trainer::readParam(const std::string &name) const {
   impl->drain();
   const Schedule &s = impl->schedule;
-  for (const BucketInfo &b : s.buckets)
-    for (const SegmentInfo &g : b.segments) {
+  for (size_t b = 0; b < s.buckets.size(); ++b)
+    for (const SegmentInfo &g : s.buckets[b].segments) {
       if (g.param != name && g.exportName != name)
         continue;
-      int64_t slice = b.elems / s.world();
-      std::vector<double> out(static_cast<size_t>(Type(b.dtype, g.shape).elems()));
+      StateSlot slot = weightSlot(s, b);
+      const Type &type = s.persistent[static_cast<size_t>(slot.buffer)].type;
+      int64_t slice = s.buckets[b].elems / s.world();
+      std::vector<double> out(static_cast<size_t>(Type(type.dtype, g.shape).elems()));
       for (size_t i = 0; i < out.size(); ++i) {
         int64_t at = g.at + static_cast<int64_t>(i);
-        int64_t rank = b.sharded ? at / slice : 0;
-        out[i] = toDouble(
-            b.dtype, impl->ranks[static_cast<size_t>(rank)]->persistent(s.findPersistent(b.name)),
-            b.sharded ? at % slice : at);
+        int64_t rank = slot.whole ? 0 : at / slice;
+        out[i] =
+            toDouble(type.dtype, impl->ranks[static_cast<size_t>(rank)]->persistent(slot.buffer),
+                     slot.whole ? at : at % slice);
       }
       return out;
     }

@@ -34,6 +34,8 @@ struct UpdateResult {
   double gradNorm = std::numeric_limits<double>::quiet_NaN();
   double clipFactor = std::numeric_limits<double>::quiet_NaN();
   double lr = std::numeric_limits<double>::quiet_NaN();
+  double lossScale = 1;    // of this update
+  bool scaleFalls = false; // skipped, and the loss scale has fallen or may still fall
   bool skipped = false;
   int64_t samples = 0, tokens = 0; // of this update, over all ranks
   // Wall time, and of rank 0: inside kernels, inside collectives, computing stream waiting for

@@ -29,8 +29,9 @@ StatusOr<std::map<std::string, ArrayFile>> readArrays(const std::string &folder)
     else if (auto [it, fresh] = found.try_emplace(name, ArrayFile{path, {}}); fresh)
       it->second.array = std::move(a).take();
     else
-      all.merge(Status::error("there are " + name + ".npy and " + name + ".pb; expected one file "
-                                                                         "for each array")
+      all.merge(Status::error("there are " + name + ".npy and " + name +
+                              ".pb; expected one file "
+                              "for each array")
                     .at(folder));
   }
   TRY(std::move(all));
@@ -48,7 +49,8 @@ Status makeFolder(const std::string &folder) {
 std::string fileName(const std::string &name) {
   std::string out;
   for (char c : name)
-    out += std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '-' ? c : '_';
+    out +=
+        std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '-' ? c : '_';
   if (out.empty() || out[0] == '.')
     out.insert(out.begin(), '_');
   return out;

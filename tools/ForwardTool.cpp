@@ -35,10 +35,10 @@ static cl::opt<std::string> feed("feed", cl::value_desc("folder"), cl::cat(categ
 static cl::opt<std::string> fetch("fetch", cl::value_desc("folder"), cl::cat(category),
                                   cl::desc("Where results go, one file each, of the kind that "
                                            "is fed"));
-static cl::opt<std::string> cotangent("cotangent", cl::value_desc("folder|random:seed"),
-                                      cl::cat(category),
-                                      cl::desc("--vjp: one <output>.npy or .pb for each float\n"
-                                               "output, or normal numbers, which are written, too"));
+static cl::opt<std::string>
+    cotangent("cotangent", cl::value_desc("folder|random:seed"), cl::cat(category),
+              cl::desc("--vjp: one <output>.npy or .pb for each float\n"
+                       "output, or normal numbers, which are written, too"));
 static cl::opt<std::string> weights("weights", cl::value_desc("file.safetensors"),
                                     cl::cat(category),
                                     cl::desc("Weights instead of the model's own, as "
@@ -53,10 +53,9 @@ StatusOr<bool> asksForForward() {
 
 // Training's flags would do nothing here. Everything about the model, the device and the passes is fine.
 static Status refuseOtherFlags() {
-  static const std::set<llvm::StringRef> also = {"device",     "threads",     "config",
-                                                 "deepspeed-config", "dtype", "world-size",
-                                                 "num-gpus",   "ranks",       "set",
-                                                 "allow-unknown"};
+  static const std::set<llvm::StringRef> also = {
+      "device",   "threads", "config", "deepspeed-config", "dtype", "world-size",
+      "num-gpus", "ranks",   "set",    "allow-unknown"};
   Status s;
   for (auto &entry : cl::getRegisteredOptions()) {
     cl::Option *o = entry.second;
@@ -110,7 +109,8 @@ static Status addCotangents(const Schedule &s, const std::map<std::string, std::
   if (spec.consume_front("random:")) {
     uint64_t seed = 0, stream = 0;
     if (spec.getAsInteger(10, seed))
-      return Status::error("--cotangent random:" + spec.str() + ": expected a seed, a number from 0");
+      return Status::error("--cotangent random:" + spec.str() +
+                           ": expected a seed, a number from 0");
     for (const auto &[input, output] : outputs) {
       feeds[input] = {"", randomArray(inputType(s, input), seed, ++stream)};
       TRY(writeArray(fetch, input, feeds[input].array, asProto));
@@ -122,8 +122,10 @@ static Status addCotangents(const Schedule &s, const std::map<std::string, std::
   for (const auto &[input, output] : outputs) {
     auto it = files.find(fileName(output));
     if (it == files.end())
-      all.merge(Status::error("there is no " + fileName(output) + ".npy or .pb, the cotangent of "
-                              "output " + output)
+      all.merge(Status::error("there is no " + fileName(output) +
+                              ".npy or .pb, the cotangent of "
+                              "output " +
+                              output)
                     .at(cotangent));
     else
       feeds[input] = it->second;
@@ -182,8 +184,8 @@ Status runForward(const std::string &path, const std::string &deviceName, int th
   if (vjp)
     TRY(addCotangents(plan.schedule, plan.cotangents, asProto, feeds));
   TRY_ASSIGN(auto arrays, fitted(plan.schedule, std::move(feeds)));
-  TRY_ASSIGN(auto run, Forward::create(std::move(plan.schedule), std::move(device), threads,
-                                       plan.weights));
+  TRY_ASSIGN(auto run,
+             Forward::create(std::move(plan.schedule), std::move(device), threads, plan.weights));
   for (const std::string &note : run->notes())
     llvm::outs() << note << "\n";
   TRY_ASSIGN(auto results, run->run(arrays));

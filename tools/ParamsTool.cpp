@@ -92,7 +92,7 @@ StatusOr<ParamsPlan> planParams(const std::string &count, const PlanConfig &conf
   plan.config = config;
   PlanConfig &c = plan.config;
   std::array<StateBytes, 2> precisions = stateBytes(c.optimizer);
-  const StateBytes &trained = precisions[0];
+  const StateBytes &trained = precisions[c.precision.isHalf() ? 1 : 0];
   bool given = c.source.count("zero_optimization.stage") != 0;
   int64_t first = limit ? firstFit(trained, params, c.world, *limit) : 3;
   if (!given) {

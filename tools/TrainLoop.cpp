@@ -73,7 +73,8 @@ StatusOr<int> train(Trainer &t, RunLog &log, const TrainLoop &o) {
   while (t.updates() < o.total && !caught) {
     TRY_ASSIGN(UpdateResult u, t.step());
     TRY(log.update(u));
-    inARow = u.skipped ? inARow + 1 : 0;
+    if (!u.scaleFalls) // an update that a smaller loss scale may make good is no bad sign
+      inARow = u.skipped ? inARow + 1 : 0;
     if (inARow >= o.maxSkips)
       return Status::error(
                  fmt::format("update {}: {} updates in a row were skipped, because gradients are "

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Elementwise functions of two f32 operands, broadcast as in numpy.
+#include "kernels/cpu/Half.h"
 #include "kernels/cpu/Kernels.h"
-#include "kernels/cpu/Loop.h"
 
 #include <cstring>
 
@@ -94,8 +94,11 @@ HWY_EXPORT(binaryRun);
 template <Binary K> class BinaryKernel {
 public:
   const char *prepare(const DsLaunch &l) {
-    if (const char *message = requireF32(l))
+    if (const char *message = requireNarrowFloats(l))
       return message;
+    first = FloatPort(l.ins[0]);
+    second = FloatPort(l.ins[1]);
+    result = FloatPort(l.outs[0]);
     Binary kind = K;
     if (K == Binary::GeluTanhGrad && !flag(l, "tanh"))
       kind = Binary::GeluErfGrad;
@@ -104,36 +107,32 @@ public:
     return loop.init(l.outs[0], l.ins, 2);
   }
   const char *run(const DsLaunch &l) {
-    float *out = f32(l.outs[0]);
-    const float *a = f32(l.ins[0]), *b = f32(l.ins[1]);
+    void *out = l.outs[0].data;
+    const void *a = l.ins[0].data, *b = l.ins[1].data;
     const int64_t so = loop.inner(0), sa = loop.inner(1), sb = loop.inner(2);
     auto simple = [](int64_t s) { return s == 0 || s == 1; };
-    const bool fast = so == 1 && simple(sa) && simple(sb);
+    const bool direct =
+        so == 1 && simple(sa) && simple(sb) && first.isF32() && second.isF32() && result.isF32();
     loop.forEach(threads, [&](const Offsets &off, int64_t n) {
-      if (fast)
-        range(a + off[1], static_cast<int>(sa), b + off[2], static_cast<int>(sb), out + off[0], n);
-      else
-        strided(a + off[1], sa, b + off[2], sb, out + off[0], so, n);
+      if (direct)
+        return range(static_cast<const float *>(a) + off[1], static_cast<int>(sa),
+                     static_cast<const float *>(b) + off[2], static_cast<int>(sb),
+                     static_cast<float *>(out) + off[0], n);
+      float x[FloatPort::kBlock], y[FloatPort::kBlock];
+      for (int64_t i = 0; i < n; i += FloatPort::kBlock) {
+        int64_t m = std::min(FloatPort::kBlock, n - i);
+        first.load(a, off[1] + i * sa, sa, m, x);
+        second.load(b, off[2] + i * sb, sb, m, y);
+        range(x, 1, y, 1, x, m);
+        result.store(x, out, off[0] + i * so, so, m);
+      }
     });
     return nullptr;
   }
 
 private:
-  void strided(const float *a, int64_t sa, const float *b, int64_t sb, float *out, int64_t so,
-               int64_t n) const {
-    float x[256], y[256];
-    for (int64_t i = 0; i < n; i += 256) {
-      int64_t m = std::min<int64_t>(256, n - i);
-      for (int64_t k = 0; k < m; ++k) {
-        x[k] = a[(i + k) * sa];
-        y[k] = b[(i + k) * sb];
-      }
-      range(x, 1, y, 1, x, m);
-      for (int64_t k = 0; k < m; ++k)
-        out[(i + k) * so] = x[k];
-    }
-  }
   Loop loop;
+  FloatPort first, second, result;
   BinaryRun range = nullptr;
   int threads = 1;
 };

@@ -2,6 +2,7 @@
 //
 // Filling buckets and accumulators.
 #include "kernels/cpu/Copy.h"
+#include "kernels/cpu/Half.h"
 #include "kernels/cpu/Kernels.h"
 
 #include <cstring>
@@ -67,38 +68,54 @@ private:
 class Accumulate {
 public:
   const char *prepare(const DsLaunch &l) {
-    if (const char *message = requireF32(l))
+    if (const char *message = requireNarrowFloats(l))
       return message;
+    if (!is(l.outs[0], DType::F32) || (l.numIns == 2 && !is(l.ins[0], DType::F32)))
+      return "the cpu kernel accumulates in f32";
+    added = FloatPort(l.ins[l.numIns - 1]);
     threads = l.threads;
     return loop.init(l.outs[0], l.ins, l.numIns);
   }
   const char *run(const DsLaunch &l) {
     float *out = f32(l.outs[0]);
     const int64_t so = loop.inner(0), sa = loop.inner(1);
+    const void *v = l.ins[l.numIns - 1].data;
     if (l.numIns == 1) {
       loop.forEach(threads, [&](const Offsets &off, int64_t n) {
-        const float *v = f32(l.ins[0]) + off[1];
-        for (int64_t i = 0; i < n; ++i)
-          out[off[0] + i * so] = v[i * sa];
+        float x[FloatPort::kBlock];
+        for (int64_t i = 0; i < n; i += FloatPort::kBlock) {
+          int64_t m = std::min(FloatPort::kBlock, n - i);
+          added.load(v, off[1] + i * sa, sa, m, so == 1 ? out + off[0] + i : x);
+          for (int64_t k = 0; so != 1 && k < m; ++k)
+            out[off[0] + (i + k) * so] = x[k];
+        }
       });
       return nullptr;
     }
     const int64_t sv = loop.inner(2);
-    const bool dense = so == 1 && sa == 1 && sv == 1;
+    const bool dense = so == 1 && sa == 1 && sv == 1 && added.isF32();
     loop.forEach(threads, [&](const Offsets &off, int64_t n) {
       float *o = out + off[0];
-      const float *a = f32(l.ins[0]) + off[1], *v = f32(l.ins[1]) + off[2];
-      if (dense)
+      const float *a = f32(l.ins[0]) + off[1];
+      if (dense) {
+        const float *x = static_cast<const float *>(v) + off[2];
         for (int64_t i = 0; i < n; ++i)
-          o[i] = a[i] + v[i];
-      else
-        for (int64_t i = 0; i < n; ++i)
-          o[i * so] = a[i * sa] + v[i * sv];
+          o[i] = a[i] + x[i];
+        return;
+      }
+      float x[FloatPort::kBlock];
+      for (int64_t i = 0; i < n; i += FloatPort::kBlock) {
+        int64_t m = std::min(FloatPort::kBlock, n - i);
+        added.load(v, off[2] + i * sv, sv, m, x);
+        for (int64_t k = 0; k < m; ++k)
+          o[(i + k) * so] = a[(i + k) * sa] + x[k];
+      }
     });
     return nullptr;
   }
 
 private:
+  FloatPort added;
   Loop loop;
   int threads = 1;
 };

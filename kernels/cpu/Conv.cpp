@@ -5,6 +5,7 @@
 // where oneDNN is absent or has only its reference loops. The choice depends on shapes, strides, threads and machine.
 #include "kernels/ConvLoops.h"
 #include "kernels/cpu/Dnnl.h"
+#include "kernels/cpu/Half.h"
 #include "kernels/cpu/Kernels.h"
 #include "kernels/cpu/Parallel.h"
 
@@ -256,8 +257,8 @@ private:
 #endif
 };
 
-const KernelFns conv = fnsOf<Conv<ConvKind::Forward>>();
-const KernelFns convGradInput = fnsOf<Conv<ConvKind::GradInput>>();
-const KernelFns convGradWeight = fnsOf<Conv<ConvKind::GradWeight>>();
+const KernelFns conv = fnsOf<Widen<Conv<ConvKind::Forward>>>();
+const KernelFns convGradInput = fnsOf<Widen<Conv<ConvKind::GradInput>>>();
+const KernelFns convGradWeight = fnsOf<Widen<Conv<ConvKind::GradWeight>>>();
 
 } // namespace ds::cpu

@@ -3,6 +3,7 @@
 // gather copies blocks of any element type; gather_grad adds f32 blocks in index order, each thread on its own
 // columns, so that the sums are those of one thread. Negative indices count from the end.
 #include "kernels/cpu/Dense.h"
+#include "kernels/cpu/Half.h"
 #include "kernels/cpu/Kernels.h"
 
 #include <atomic>
@@ -100,7 +101,7 @@ public:
 };
 
 const KernelFns gather = fnsOf<Dense<Gather>>();
-const KernelFns gatherGrad = fnsOf<Dense<GatherGrad>>();
+const KernelFns gatherGrad = fnsOf<Widen<Dense<GatherGrad>>>();
 
 /// Keeps the upper or lower triangle of the last two axes; the rest is zero.
 class Trilu {

@@ -3,6 +3,7 @@
 // layer_norm and its gradient over the last axes, one row after the other. The gradients of scale and bias
 // are summed over fixed blocks of rows, then over the blocks in order: the number of threads does not matter.
 #include "kernels/cpu/Dense.h"
+#include "kernels/cpu/Half.h"
 #include "kernels/cpu/Kernels.h"
 
 #include <algorithm>
@@ -172,8 +173,8 @@ private:
   Shape s{};
 };
 
-const KernelFns layerNorm = fnsOf<Dense<LayerNorm>>();
-const KernelFns layerNormGrad = fnsOf<Dense<LayerNormGrad>>();
+const KernelFns layerNorm = fnsOf<Widen<Dense<LayerNorm>>>();
+const KernelFns layerNormGrad = fnsOf<Widen<Dense<LayerNormGrad>>>();
 
 } // namespace ds::cpu
 #endif

@@ -3,6 +3,7 @@
 // cross_entropy and mse with their gradients. A row's log-sum-exp is kept in f64 until the loss is summed, in
 // row order; squared errors are summed in f64 over fixed chunks.
 #include "kernels/cpu/Dense.h"
+#include "kernels/cpu/Half.h"
 #include "kernels/cpu/Kernels.h"
 
 #include <algorithm>
@@ -197,10 +198,10 @@ private:
   int64_t n = 0;
 };
 
-const KernelFns crossEntropy = fnsOf<Dense<CrossEntropy>>();
-const KernelFns crossEntropyGrad = fnsOf<Dense<CrossEntropyGrad>>();
-const KernelFns mse = fnsOf<Dense<Mse>>();
-const KernelFns mseGrad = fnsOf<Dense<MseGrad>>();
+const KernelFns crossEntropy = fnsOf<Widen<Dense<CrossEntropy>>>();
+const KernelFns crossEntropyGrad = fnsOf<Widen<Dense<CrossEntropyGrad>>>();
+const KernelFns mse = fnsOf<Widen<Dense<Mse>>>();
+const KernelFns mseGrad = fnsOf<Widen<Dense<MseGrad>>>();
 
 } // namespace ds::cpu
 #endif

@@ -6,8 +6,8 @@
 #include "kernels/cpu/Matmul.h"
 
 #include "kernels/cpu/Dnnl.h"
+#include "kernels/cpu/Half.h"
 #include "kernels/cpu/Kernels.h"
-#include "kernels/cpu/Loop.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -85,8 +85,11 @@ namespace {
 
 using Dims = dnnl::memory::dims;
 
-dnnl::memory::desc descOf(const MatmulShape &s, const std::array<int64_t, kMaxRank> &batch,
-                          int64_t rows, int64_t cols, int64_t rowStride, int64_t colStride) {
+using DataType = dnnl::memory::data_type;
+
+dnnl::memory::desc descOf(const MatmulShape &s, DataType type,
+                          const std::array<int64_t, kMaxRank> &batch, int64_t rows, int64_t cols,
+                          int64_t rowStride, int64_t colStride) {
   Dims dims, strides;
   for (int i = 0; i < s.batchRank; ++i) {
     dims.push_back(batch[i] == 0 ? 1 : s.batch[i]);
@@ -95,7 +98,7 @@ dnnl::memory::desc descOf(const MatmulShape &s, const std::array<int64_t, kMaxRa
   }
   dims.insert(dims.end(), {rows, cols});
   strides.insert(strides.end(), {rowStride, colStride});
-  return dnnl::memory::desc(dims, dnnl::memory::data_type::f32, strides);
+  return dnnl::memory::desc(dims, type, strides);
 }
 
 /// A primitive's description and what it needs of the workspace.
@@ -108,13 +111,14 @@ struct Plan {
 
 /// Rows of B that are a multiple of 4096 bytes apart fall on the same few cache sets: twice the time. Such a
 /// B is first copied into oneDNN's own layout, where enough rows of A use it and it is at most 64 MiB.
-bool wantsPacking(const MatmulShape &s) {
-  return s.batchRank == 0 && s.bn == 1 && s.bk % 1024 == 0 && s.m >= 128 && s.k >= 64 &&
+bool wantsPacking(const MatmulShape &s, DataType type) {
+  const int64_t page = type == DataType::f32 ? 1024 : 2048; // elements
+  return s.batchRank == 0 && s.bn == 1 && s.bk % page == 0 && s.m >= 128 && s.k >= 64 &&
          s.n >= 64 && s.k * s.n <= int64_t{1} << 24;
 }
 
 /// None if only our own kernel will do.
-std::optional<Plan> describe(const MatmulShape &s, bool packs) {
+std::optional<Plan> describe(const MatmulShape &s, DataType type, bool packs) {
   if (s.m == 0 || s.n == 0 || s.k == 0 || s.batches() == 0 || s.batchRank > 8)
     return std::nullopt;
   auto plain = [](int64_t rows, int64_t cols, int64_t rowStride, int64_t colStride) {
@@ -124,11 +128,10 @@ std::optional<Plan> describe(const MatmulShape &s, bool packs) {
       !plain(s.m, s.n, s.cm, s.cn) || s.cn != 1)
     return std::nullopt;
   try {
-    auto b = descOf(s, s.batchB, s.k, s.n, s.bk, s.bn);
-    auto any =
-        dnnl::memory::desc({s.k, s.n}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::any);
-    dnnl::matmul::desc desc(descOf(s, s.batchA, s.m, s.k, s.am, s.ak), packs ? any : b,
-                            descOf(s, s.batchC, s.m, s.n, s.cm, s.cn));
+    auto b = descOf(s, type, s.batchB, s.k, s.n, s.bk, s.bn);
+    auto any = dnnl::memory::desc({s.k, s.n}, type, dnnl::memory::format_tag::any);
+    dnnl::matmul::desc desc(descOf(s, type, s.batchA, s.m, s.k, s.am, s.ak), packs ? any : b,
+                            descOf(s, type, s.batchC, s.m, s.n, s.cm, s.cn));
     dnnl::primitive_attr attributes = userScratchpad();
     Plan plan;
     plan.matmul = dnnl::matmul::primitive_desc(desc, attributes, cpuEngine(), /*allow_empty=*/true);
@@ -152,11 +155,11 @@ std::optional<Plan> describe(const MatmulShape &s, bool packs) {
 }
 
 /// The plan for the workspace that there is.
-std::optional<Plan> choose(const MatmulShape &s, size_t workBytes) {
+std::optional<Plan> choose(const MatmulShape &s, DataType type, size_t workBytes) {
   for (bool packs : {true, false}) {
-    if (packs && !wantsPacking(s))
+    if (packs && !wantsPacking(s, type))
       continue;
-    auto plan = describe(s, packs);
+    auto plan = describe(s, type, packs);
     if (plan && plan->bytes <= workBytes)
       return plan;
   }
@@ -166,9 +169,9 @@ std::optional<Plan> choose(const MatmulShape &s, size_t workBytes) {
 class Primitive {
 public:
   /// False: use our own kernel.
-  bool prepare(const MatmulShape &s, const DsLaunch &l) {
+  bool prepare(const MatmulShape &s, DataType type, const DsLaunch &l) {
     ThreadScope threads(l.threads);
-    auto plan = choose(s, l.workBytes);
+    auto plan = choose(s, type, l.workBytes);
     if (!plan)
       return false;
     try {
@@ -187,9 +190,9 @@ public:
     }
     return true;
   }
-  const char *run(const float *a, const float *b, float *c, const DsLaunch &l) const {
+  const char *run(const void *a, const void *b, void *c, const DsLaunch &l) const {
     ThreadScope threads(l.threads);
-    const float *packed = packs ? workAt<float>(l, packedAt) : b;
+    const void *packed = packs ? workAt<void>(l, packedAt) : b;
     if ((packs && !pack.run(stream.get(), {b, packed, l.work})) ||
         !product.run(stream.get(), {a, packed, c, l.work}) ||
         dnnl_stream_wait(stream.get()) != dnnl_success)
@@ -216,7 +219,7 @@ public:
     MatmulShape s;
     if (!matmulShape(l, s)) {
       ThreadScope threads(l.threads);
-      if (auto plan = choose(s, SIZE_MAX))
+      if (auto plan = choose(s, DataType::f32, SIZE_MAX))
         return plan->bytes;
     }
 #else
@@ -230,7 +233,7 @@ public:
     if (const char *message = matmulShape(l, shape))
       return message;
 #ifdef DS_HAVE_DNNL
-    usesPrimitive = primitive.prepare(shape, l);
+    usesPrimitive = primitive.prepare(shape, DataType::f32, l);
 #endif
     return nullptr;
   }
@@ -252,6 +255,53 @@ private:
 #endif
 };
 
-const KernelFns matmul = fnsOf<Matmul>();
+/// bf16 by oneDNN where the processor has dot products of it, else, as f16, through f32.
+class AnyMatmul {
+public:
+  static size_t work(const DsLaunch &l) {
+#ifdef DS_HAVE_DNNL
+    if (auto plan = bf16Plan(l, SIZE_MAX))
+      return plan->bytes;
+#endif
+    return Widen<Matmul>::work(l);
+  }
+  const char *prepare(const DsLaunch &l) {
+#ifdef DS_HAVE_DNNL
+    if (bf16Plan(l, l.workBytes)) {
+      matmulShape(l, shape);
+      usesPrimitive = primitive.prepare(shape, DataType::bf16, l);
+    }
+    if (usesPrimitive)
+      return nullptr;
+#endif
+    return widened.prepare(l);
+  }
+  const char *run(const DsLaunch &l) {
+#ifdef DS_HAVE_DNNL
+    if (usesPrimitive)
+      return primitive.run(l.ins[shape.swapped ? 1 : 0].data, l.ins[shape.swapped ? 0 : 1].data,
+                           l.outs[0].data, l);
+#endif
+    return widened.run(l);
+  }
+
+private:
+#ifdef DS_HAVE_DNNL
+  static std::optional<Plan> bf16Plan(const DsLaunch &l, size_t workBytes) {
+    MatmulShape s;
+    bool all = is(l.ins[0], DType::BF16) && is(l.ins[1], DType::BF16) && is(l.outs[0], DType::BF16);
+    if (!all || matmulShape(l, s))
+      return std::nullopt;
+    ThreadScope threads(l.threads);
+    return choose(s, DataType::bf16, workBytes);
+  }
+  MatmulShape shape;
+  Primitive primitive;
+  bool usesPrimitive = false;
+#endif
+  Widen<Matmul> widened;
+};
+
+const KernelFns matmul = fnsOf<AnyMatmul>();
 
 } // namespace ds::cpu

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Movement: each op is one or more strided copies, for every element type.
+#include "kernels/Element.h"
 #include "kernels/cpu/Copy.h"
 #include "kernels/cpu/Kernels.h"
 
@@ -118,6 +119,12 @@ struct Pad : MoveKernel {
     case DType::F64:
       put(v);
       break;
+    case DType::BF16:
+      put(elem::BF16::from(v).bits);
+      break;
+    case DType::F16:
+      put(elem::F16::from(v).bits);
+      break;
     case DType::I64:
       put(static_cast<int64_t>(v));
       break;
@@ -128,7 +135,7 @@ struct Pad : MoveKernel {
       put(static_cast<uint8_t>(v != 0));
       break;
     default:
-      return "the cpu kernel pads f32, f64, i64, i32 and bool";
+      return "the cpu kernel pads floats, i64, i32 and bool";
     }
     fills = !covers;
     Strides none{};

@@ -3,6 +3,7 @@
 // Pooling and its gradients: planes are split over threads; a gradient scatters into its own plane, in the order of
 // windows.
 #include "kernels/PoolLoops.h"
+#include "kernels/cpu/Half.h"
 #include "kernels/cpu/Kernels.h"
 #include "kernels/cpu/Parallel.h"
 
@@ -68,9 +69,9 @@ struct AvgBackward {
   }
 };
 
-const KernelFns maxPool = fnsOf<Pool<MaxForward>>();
-const KernelFns maxPoolGrad = fnsOf<Pool<MaxBackward>>();
-const KernelFns avgPool = fnsOf<Pool<AvgForward>>();
-const KernelFns avgPoolGrad = fnsOf<Pool<AvgBackward>>();
+const KernelFns maxPool = fnsOf<Widen<Pool<MaxForward>>>();
+const KernelFns maxPoolGrad = fnsOf<Widen<Pool<MaxBackward>>>();
+const KernelFns avgPool = fnsOf<Widen<Pool<AvgForward>>>();
+const KernelFns avgPoolGrad = fnsOf<Widen<Pool<AvgBackward>>>();
 
 } // namespace ds::cpu

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// pow with an f32 base. One exponent for all elements that is 1, 2, 3, -1 or +-0.5 becomes arithmetic; anything else
+// pow with a base of f32, bf16 or f16. One exponent for all elements that is 1, 2, 3, -1 or +-0.5 becomes arithmetic; anything else
 // is the C library's pow, element by element.
 #include "kernels/Element.h"
+#include "kernels/cpu/Half.h"
 #include "kernels/cpu/Kernels.h"
-#include "kernels/cpu/Loop.h"
 
 #include <cmath>
 
@@ -69,8 +69,9 @@ static Power kindOf(double e) {
 class Pow {
 public:
   const char *prepare(const DsLaunch &l) {
-    if (!is(l.ins[0], DType::F32) || !is(l.outs[0], DType::F32))
-      return "the cpu kernel needs an f32 base";
+    if (!isNarrowFloat(l.ins[0]) || l.outs[0].dtype != l.ins[0].dtype)
+      return "the cpu kernel needs a base of f32, bf16 or f16";
+    port = FloatPort(l.ins[0]);
     const char *message = elem::dispatchNumber(l.ins[1].dtype, [&](auto tag) -> const char * {
       using T = typename decltype(tag)::Type;
       exponentAt = [](const void *p, int64_t i) {
@@ -87,29 +88,34 @@ public:
   const char *run(const DsLaunch &l) {
     if (loop.elems() == 0)
       return nullptr;
-    float *out = f32(l.outs[0]);
-    const float *a = f32(l.ins[0]);
-    const void *e = l.ins[1].data;
+    void *out = l.outs[0].data;
+    const void *a = l.ins[0].data, *e = l.ins[1].data;
     const int64_t so = loop.inner(0), sa = loop.inner(1), se = loop.inner(2);
     Power kind = single ? kindOf(exponentAt(e, 0)) : Power::General;
     auto range = HWY_DYNAMIC_DISPATCH(powerRange);
+    const bool direct = kind != Power::General && so == 1 && sa == 1 && port.isF32();
     loop.forEach(threads, [&](const Offsets &off, int64_t n) {
-      const float *x = a + off[1];
-      float *y = out + off[0];
-      if (kind != Power::General && so == 1 && sa == 1)
-        return range(kind, x, y, n);
-      for (int64_t i = 0; i < n; ++i) {
+      if (direct)
+        return range(kind, static_cast<const float *>(a) + off[1],
+                     static_cast<float *>(out) + off[0], n);
+      float x[FloatPort::kBlock];
+      for (int64_t i = 0; i < n; i += FloatPort::kBlock) {
+        int64_t m = std::min(FloatPort::kBlock, n - i);
+        port.load(a, off[1] + i * sa, sa, m, x);
         if (kind != Power::General)
-          range(kind, x + i * sa, y + i * so, 1);
+          range(kind, x, x, m);
         else
-          y[i * so] = static_cast<float>(
-              std::pow(static_cast<double>(x[i * sa]), exponentAt(e, off[2] + i * se)));
+          for (int64_t k = 0; k < m; ++k)
+            x[k] = static_cast<float>(
+                std::pow(static_cast<double>(x[k]), exponentAt(e, off[2] + (i + k) * se)));
+        port.store(x, out, off[0] + i * so, so, m);
       }
     });
     return nullptr;
   }
 
 private:
+  FloatPort port;
   Loop loop;
   double (*exponentAt)(const void *, int64_t) = nullptr;
   bool single = false;

@@ -5,6 +5,7 @@
 // first, through the workspace. Long reductions are cut into parts by shape alone, and the parts added in
 // order, so that the threads do not matter.
 #include "kernels/cpu/Dense.h"
+#include "kernels/cpu/Half.h"
 #include "kernels/cpu/Kernels.h"
 
 #include <algorithm>
@@ -235,9 +236,9 @@ private:
   int count = 0;
 };
 
-const KernelFns reduceSum = fnsOf<Dense<ReduceKernel<ReduceOp::Sum>>>();
-const KernelFns reduceMax = fnsOf<Dense<ReduceKernel<ReduceOp::Max>>>();
-const KernelFns reduceMin = fnsOf<Dense<ReduceKernel<ReduceOp::Min>>>();
+const KernelFns reduceSum = fnsOf<Widen<Dense<ReduceKernel<ReduceOp::Sum>>>>();
+const KernelFns reduceMax = fnsOf<Widen<Dense<ReduceKernel<ReduceOp::Max>>>>();
+const KernelFns reduceMin = fnsOf<Widen<Dense<ReduceKernel<ReduceOp::Min>>>>();
 
 } // namespace ds::cpu
 #endif

@@ -2,8 +2,8 @@
 //
 // where and cast, for every element type.
 #include "kernels/Element.h"
+#include "kernels/cpu/Half.h"
 #include "kernels/cpu/Kernels.h"
-#include "kernels/cpu/Loop.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/Select.cpp"
@@ -126,10 +126,15 @@ public:
     });
     if (message)
       return message;
+    in = FloatPort(l.ins[0]);
+    result = FloatPort(l.outs[0]);
+    ports = isNarrowFloat(l.ins[0]) && isNarrowFloat(l.outs[0]);
     threads = l.threads;
     return loop.init(l.outs[0], l.ins, 1);
   }
   const char *run(const DsLaunch &l) {
+    if (ports)
+      return throughPorts(l);
     const int64_t from = elemBytes(l.ins[0]), to = elemBytes(l.outs[0]);
     loop.forEach(threads, [&](const Offsets &off, int64_t n) {
       range(ptr<char>(l.ins[0]) + off[1] * from, loop.inner(1), ptr<char>(l.outs[0]) + off[0] * to,
@@ -139,6 +144,20 @@ public:
   }
 
 private:
+  const char *throughPorts(const DsLaunch &l) const {
+    const int64_t so = loop.inner(0), si = loop.inner(1);
+    loop.forEach(threads, [&](const Offsets &off, int64_t n) {
+      float x[FloatPort::kBlock];
+      for (int64_t i = 0; i < n; i += FloatPort::kBlock) {
+        int64_t m = std::min(FloatPort::kBlock, n - i);
+        in.load(l.ins[0].data, off[1] + i * si, si, m, x);
+        result.store(x, l.outs[0].data, off[0] + i * so, so, m);
+      }
+    });
+    return nullptr;
+  }
+  FloatPort in, result;
+  bool ports = false;
   Loop loop;
   void (*range)(const void *, int64_t, void *, int64_t, int64_t) = nullptr;
   int threads = 1;

@@ -3,6 +3,7 @@
 // softmax, log_softmax and softmax_grad along any axis: row by row if the axis is the last one, else one
 // vector of neighbouring columns at a time.
 #include "kernels/cpu/Dense.h"
+#include "kernels/cpu/Half.h"
 #include "kernels/cpu/Kernels.h"
 
 #ifndef DS_CPU_SOFTMAX_KINDS
@@ -142,9 +143,9 @@ private:
   int64_t outer = 0, n = 0, inner = 0;
 };
 
-const KernelFns softmax = fnsOf<Dense<SoftmaxKernel<SoftmaxOp::Softmax>>>();
-const KernelFns logSoftmax = fnsOf<Dense<SoftmaxKernel<SoftmaxOp::LogSoftmax>>>();
-const KernelFns softmaxGrad = fnsOf<Dense<SoftmaxKernel<SoftmaxOp::Grad>>>();
+const KernelFns softmax = fnsOf<Widen<Dense<SoftmaxKernel<SoftmaxOp::Softmax>>>>();
+const KernelFns logSoftmax = fnsOf<Widen<Dense<SoftmaxKernel<SoftmaxOp::LogSoftmax>>>>();
+const KernelFns softmaxGrad = fnsOf<Widen<Dense<SoftmaxKernel<SoftmaxOp::Grad>>>>();
 
 } // namespace ds::cpu
 #endif

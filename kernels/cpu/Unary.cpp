@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Elementwise functions of one f32 operand.
+// Elementwise functions of one operand of f32, bf16 or f16.
+#include "kernels/cpu/Half.h"
 #include "kernels/cpu/Kernels.h"
-#include "kernels/cpu/Loop.h"
 
 #include <cstring>
 
@@ -125,8 +125,10 @@ HWY_EXPORT(unaryRun);
 template <Unary K> class UnaryKernel {
 public:
   const char *prepare(const DsLaunch &l) {
-    if (const char *message = requireF32(l))
+    if (const char *message = requireNarrowFloats(l))
       return message;
+    in = FloatPort(l.ins[0]);
+    result = FloatPort(l.outs[0]);
     Unary kind = K;
     if (K == Unary::GeluTanh && !flag(l, "tanh"))
       kind = Unary::GeluErf;
@@ -135,31 +137,27 @@ public:
     return loop.init(l.outs[0], l.ins, 1);
   }
   const char *run(const DsLaunch &l) {
-    float *out = f32(l.outs[0]);
-    const float *a = f32(l.ins[0]);
+    void *out = l.outs[0].data;
+    const void *a = l.ins[0].data;
     const int64_t so = loop.inner(0), sa = loop.inner(1);
+    const bool direct = so == 1 && sa == 1 && in.isF32() && result.isF32();
     loop.forEach(threads, [&](const Offsets &off, int64_t n) {
-      if (so == 1 && sa == 1)
-        range(a + off[1], out + off[0], n);
-      else
-        strided(a + off[1], sa, out + off[0], so, n);
+      if (direct)
+        return range(static_cast<const float *>(a) + off[1], static_cast<float *>(out) + off[0], n);
+      float x[FloatPort::kBlock];
+      for (int64_t i = 0; i < n; i += FloatPort::kBlock) {
+        int64_t m = std::min(FloatPort::kBlock, n - i);
+        in.load(a, off[1] + i * sa, sa, m, x);
+        range(x, x, m);
+        result.store(x, out, off[0] + i * so, so, m);
+      }
     });
     return nullptr;
   }
 
 private:
-  void strided(const float *a, int64_t sa, float *out, int64_t so, int64_t n) const {
-    float buffer[256];
-    for (int64_t i = 0; i < n; i += 256) {
-      int64_t m = std::min<int64_t>(256, n - i);
-      for (int64_t k = 0; k < m; ++k)
-        buffer[k] = a[(i + k) * sa];
-      range(buffer, buffer, m);
-      for (int64_t k = 0; k < m; ++k)
-        out[(i + k) * so] = buffer[k];
-    }
-  }
   Loop loop;
+  FloatPort in, result;
   UnaryRun range = nullptr;
   int threads = 1;
 };

@@ -182,7 +182,32 @@ const char *refGather(const DsLaunch *l, void *) {
   });
 }
 
-// (dy, indices): blocks of dy are added in index order, in the element type.
+// As gather_grad below, row by row: sums in 16 bits would stop growing.
+template <typename T> static const char *gatherGradByRow(const DsLaunch &l) {
+  const DsTensor &dx = l.outs[0], &dy = l.ins[0], &indices = l.ins[1];
+  int64_t axis = axisOf(l, dx.rank);
+  Loop<2> rest = restOf(dy, dx, axis, indices.rank);
+  const char *error = nullptr;
+  for (int64_t row = 0; row < dx.dims[axis] && !error; ++row) {
+    bool used = false;
+    auto forMatches = [&](auto f) {
+      error = forEachIndex(indices, dy, axis, dx.dims[axis], [&](int64_t r, int64_t at) {
+        if (r == row)
+          f(at);
+      });
+    };
+    forMatches([&](int64_t) { used = true; });
+    if (used)
+      walk(rest, [&](int64_t i, int64_t o) {
+        Compute<T> sum = 0;
+        forMatches([&](int64_t at) { sum += load(dataOf<T>(dy)[at + i]); });
+        dataOf<T>(dx)[row * dx.strides[axis] + o] = store<T>(sum);
+      });
+  }
+  return error;
+}
+
+// (dy, indices): blocks of dy are added in index order.
 const char *refGatherGrad(const DsLaunch *l, void *) {
   const DsTensor &dx = l->outs[0], &dy = l->ins[0], &indices = l->ins[1];
   int64_t axis = axisOf(*l, dx.rank);
@@ -191,6 +216,8 @@ const char *refGatherGrad(const DsLaunch *l, void *) {
     using T = typename decltype(tag)::Type;
     T *to = dataOf<T>(dx);
     walk(loopOf(dx), [&](int64_t o) { to[o] = store<T>(0.0); });
+    if constexpr (kIsHalf<T>)
+      return gatherGradByRow<T>(*l);
     return forEachIndex(indices, dy, axis, dx.dims[axis], [&](int64_t row, int64_t at) {
       const T *from = dataOf<T>(dy) + at;
       T *sum = to + row * dx.strides[axis];

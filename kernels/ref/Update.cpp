@@ -60,14 +60,42 @@ const char *refSumSquares(const DsLaunch *l, void *) {
   return nullptr;
 }
 
-// (bins) -> norm, factor, skip. The factor is torch.nn.utils.clip_grad_norm_'s, at most 1.
+// (bins[, scale]) -> norm, factor, skip. The factor is torch.nn.utils.clip_grad_norm_'s, at most 1, over the scale
+// that the gradients have.
 const char *refClipFactor(const DsLaunch *l, void *) {
-  double norm = std::sqrt(binsValue(dataOf<int64_t>(l->ins[0])));
+  double scale = l->numIns > 1 ? *dataOf<double>(l->ins[1]) : 1.0;
+  double norm = std::sqrt(binsValue(dataOf<int64_t>(l->ins[0]))) / scale;
   double maxNorm = attr(*l, "max_norm").f;
   double factor = maxNorm > 0 ? std::min(1.0, maxNorm / (norm + 1e-6)) : 1.0;
   *dataOf<double>(l->outs[0]) = norm;
-  *dataOf<double>(l->outs[1]) = factor;
+  *dataOf<double>(l->outs[1]) = factor / scale;
   *dataOf<uint8_t>(l->outs[2]) = !std::isfinite(norm);
+  return nullptr;
+}
+
+// (scale, since, left, skip): DeepSpeed's DynamicLossScaler. since counts updates from the last skipped one on, left
+// is what remains of the hysteresis.
+const char *refLossScale(const DsLaunch *l, void *) {
+  double scale = *dataOf<double>(l->ins[0]);
+  int64_t since = *dataOf<int64_t>(l->ins[1]), left = *dataOf<int64_t>(l->ins[2]);
+  int64_t hysteresis = attr(*l, "hysteresis").i;
+  bool consecutive = flag(*l, "consecutive");
+  if (scalarFlag(l->ins[3])) {
+    if (hysteresis == 1 || left == 1)
+      scale = std::max(scale / 2, attr(*l, "min").f);
+    else
+      --left;
+    since = 0;
+  } else {
+    bool grows = since % attr(*l, "window").i == 0;
+    if (consecutive || grows)
+      left = hysteresis;
+    if (grows)
+      scale *= 2;
+  }
+  *dataOf<double>(l->outs[0]) = scale;
+  *dataOf<int64_t>(l->outs[1]) = since + 1;
+  *dataOf<int64_t>(l->outs[2]) = left;
   return nullptr;
 }
 

@@ -122,6 +122,33 @@ def train(case, config, updates, dtype, after=lambda *_: None):
     return curve, model, parameters
 
 
+def train_half(case, config, updates, half):
+    """The losses of 16-bit training as DeepSpeed does it: a model of 16 bits, fp32 master weights in the optimizer. fp16
+    has the fixed loss scale 1024."""
+    model, parameters = load_model(case.model, torch.float32)
+    masters = {n: torch.nn.Parameter(p.detach().clone()) for n, p in parameters.items()}
+    model.to(half)
+    parameters = {n: p for n, p in model.named_parameters(remove_duplicate=False) if n in masters}
+    scale = 1024.0 if half == torch.float16 else 1.0
+    tokens = numpy.fromfile(case.tokens, dtype="<u2")
+    optimizer = make_optimizer(config, list(masters.values()))
+    losses = []
+    for update in range(updates):
+        inputs, labels = batch(tokens, case.seq, update, config["train_batch_size"])
+        logits = model(input_ids=inputs, use_cache=False).logits.float()
+        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
+        model.zero_grad(set_to_none=True)
+        (loss * scale).backward()
+        for name, master in masters.items():
+            master.grad = parameters[name].grad.float() / scale
+        optimizer.step()
+        with torch.no_grad():
+            for name, master in masters.items():
+                parameters[name].copy_(master)
+        losses.append(loss.item())
+    return losses
+
+
 def write_lines(path, rows):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
@@ -167,8 +194,15 @@ def make_run(case, path, weights):
     single, _, final = train(case, config, UPDATES, torch.float32)
     seconds = time.perf_counter() - start
     double, _, final64 = train(case, config, UPDATES, torch.float64)
-    write_lines(case.folder / f"{stem}.jsonl",
-                [{**s, "loss_f64": d["loss"], "grad_norm_f64": d["grad_norm"]} for s, d in zip(single, double)])
+    rows = [{**s, "loss_f64": d["loss"], "grad_norm_f64": d["grad_norm"]} for s, d in zip(single, double)]
+    if stem.endswith("-half"):
+        for half, key in ((torch.bfloat16, "loss_bf16"), (torch.float16, "loss_fp16")):
+            losses = train_half(case, config, UPDATES, half)
+            for row, loss in zip(rows, losses):
+                row[key] = loss
+            apart = sum(abs(row["loss"] - row[key]) for row in rows) / len(rows)
+            print(f"{case.name} {stem}: {key} lies {apart:.2e} from fp32 on average")
+    write_lines(case.folder / f"{stem}.jsonl", rows)
     if case.name == "gpt2-tiny":
         write_safetensors(case.folder / f"{stem}.weights.safetensors", final)
     else:

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The property: a case plans, its schedules verify, and training gives
-//   - under `config` and `partner` the same bits: losses, norms, weights;
+//   - under `config` and `partner` the same bits: losses, norms, weights; the partner of odd seeds goes on from a
+//     checkpoint;
 //   - in f64, to rounding, what one rank at stage 0 gets from the whole batch at once;
 //   - gradients that central differences of the loss confirm.
 #pragma once

@@ -92,6 +92,21 @@ static void drawOptimizer(Choices &c, PlanConfig &p) {
     s.maxLr = o.lr * 1.5;
 }
 
+static void drawType(Choices &c, const std::string &type, PlanConfig &p) {
+  PrecisionConfig &half = p.precision;
+  half.bf16 = type == "bf16";
+  half.fp16 = type == "fp16";
+  if (!half.isHalf()) {
+    p.dtype = type;
+    return;
+  }
+  p.commType = c.chance(30) ? "fp32" : "";
+  half.lossScale = half.fp16 && c.chance(30) ? 64 : 0;
+  half.initialScalePower = 10 + c.below(12); // some overflow at first
+  half.window = 1 + c.below(3);
+  half.hysteresis = 1 + c.below(2);
+}
+
 static LossConfig drawLoss(Choices &c, LossConfig::Kind kind) {
   std::string text = "output:loss.mean";
   if (kind == LossConfig::Kind::Mse)
@@ -122,8 +137,8 @@ CaseSpec drawCase(uint64_t seed) {
   p.trainBatch = p.world * p.gradAccum * p.microBatch;
   drawPlan(c, p);
   drawOptimizer(c, p);
-  static const std::vector<std::string> types{"", "", "f32", "f64"};
-  p.dtype = c.of(types);
+  static const std::vector<std::string> types{"", "", "f32", "f64", "bf16", "fp16"};
+  drawType(c, c.of(types), p);
   p.loss = drawLoss(c, spec.graph.loss);
   spec.partner = p;
   do

@@ -70,6 +70,7 @@ private:
         continue;
       s->source = Source();
       s->source.kind = Source::Kind::Hex;
+      s->source.stored = DType::F64;
       s->source.bytes.assign(reinterpret_cast<const char *>(w->second.data()),
                              w->second.size() * sizeof(double));
     }

@@ -139,6 +139,7 @@ Value *GraphMaker::constant(const Dims &dims, double low, double high, DType t) 
                                 Type(t, dims));
   s->trainable = false;
   s->source.kind = Source::Kind::Hex;
+  s->source.stored = t;
   s->source.bytes = bytes;
   return s;
 }

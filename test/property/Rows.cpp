@@ -48,6 +48,7 @@ const std::vector<std::pair<OpKind, const char *>> &notDrawn() {
       {OpKind::SumSquares, pass},
       {OpKind::ClipFactor, pass},
       {OpKind::LrSchedule, pass},
+      {OpKind::LossScale, pass},
       {OpKind::Advance, pass},
       {OpKind::Sgd, pass},
       {OpKind::Adam, pass},

@@ -4,7 +4,11 @@
 #include "ir/GraphText.h"
 #include "passes/PassManager.h"
 #include "passes/Passes.h"
+#include "runtime/Checkpoint.h"
 #include "runtime/Trainer.h"
+
+#include <filesystem>
+#include <stdlib.h>
 
 namespace ds::property {
 
@@ -24,6 +28,36 @@ static StatusOr<Schedule> planVerified(Module &m, const PlanConfig &c, bool thro
   return again;
 }
 
+namespace {
+
+/// A folder that goes with its owner.
+class TemporaryFolder {
+public:
+  TemporaryFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "property-XXXXXX").string();
+    path = mkdtemp(pattern.data()) ? pattern : "";
+  }
+  ~TemporaryFolder() {
+    std::error_code e;
+    if (!path.empty())
+      std::filesystem::remove_all(path, e);
+  }
+  std::string path;
+};
+
+} // namespace
+
+// Saves, and goes on in a new trainer from what was saved.
+static StatusOr<std::unique_ptr<Trainer>> resumed(std::unique_ptr<Trainer> t, const Device &device,
+                                                  RunOptions o) {
+  TemporaryFolder folder;
+  TRY(t->saveCheckpoint(folder.path));
+  TRY_ASSIGN(o.resume, newestCheckpoint(folder.path));
+  Schedule s = t->schedule();
+  t.reset();
+  return Trainer::create(std::move(s), device, o);
+}
+
 StatusOr<Trained> train(Module &m, const PlanConfig &c, const RunSetup &setup,
                         const Device &device) {
   TRY_ASSIGN(Schedule s, planVerified(m, c, setup.throughText));
@@ -39,7 +73,11 @@ StatusOr<Trained> train(Module &m, const PlanConfig &c, const RunSetup &setup,
     run.norms.push_back(r.gradNorm);
     run.clips.push_back(r.clipFactor);
     run.rates.push_back(r.lr);
+    run.scales.push_back(r.lossScale);
     run.skipped |= r.skipped;
+    if (u + 1 == setup.resumeAt) {
+      TRY_ASSIGN(t, resumed(std::move(t), device, o));
+    }
   }
   for (const BucketInfo &b : t->schedule().buckets)
     for (const SegmentInfo &g : b.segments) {

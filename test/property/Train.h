@@ -12,7 +12,7 @@
 namespace ds::property {
 
 struct Trained {
-  std::vector<double> losses, norms, clips, rates; // by update
+  std::vector<double> losses, norms, clips, rates, scales; // by update
   bool skipped = false;
   std::map<std::string, std::vector<double>> weights; // by parameter, at the end
 };
@@ -22,6 +22,7 @@ struct RunSetup {
   uint64_t dataSeed = 1;
   uint8_t arenaFill = 0;    // what memory holds before it is written
   bool throughText = false; // print the schedule and run what is read back
+  int resumeAt = 0;         // save after so many updates and go on from the checkpoint; 0: do not
 };
 
 /// Plans with the verifier behind every pass, verifies the schedule, runs it. The module is used up.

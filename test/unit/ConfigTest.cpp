@@ -253,14 +253,15 @@ TEST(Config, KeysWithoutEffectAreListed) {
 
 TEST(Config, PostponedFeaturesAreRefusedByName) {
   for (const char *text :
-       {R"("fp16": {"enabled": true})", R"("bf16": {"enabled": true})",
-        R"("bfloat16": {"enabled": true})", R"("amp": {"enabled": true, "opt_level": "O1"})",
+       {R"("amp": {"enabled": true, "opt_level": "O1"})", R"("torch_autocast": {"enabled": true})",
+        R"("fp16": {"enabled": true, "fp16_master_weights_and_grads": true})",
+        R"("bf16": {"enabled": true, "bf16_optimizer_states": true})",
         R"("tensor_parallel": {"autotp_size": 2})",
         R"("activation_checkpointing": {"partition_activations": true})",
         R"("pipeline": {"stages": 2})", R"("elasticity": {"enabled": true})",
         R"("compression_training": {"layer_reduction": {}})",
         R"("sparse_attention": {"mode": "fixed"})", R"("data_efficiency": {"enabled": true})",
-        R"("communication_data_type": "fp16")", R"("gradient_allreduce_op": "sum")",
+        R"("gradient_allreduce_op": "sum")",
         R"("zero_optimization": {"offload_optimizer": {"device": "cpu"}})",
         R"("zero_optimization": {"offload_param": {"device": "nvme"}})",
         R"("zero_optimization": {"zero_hpz_partition_size": 2})",
@@ -273,6 +274,40 @@ TEST(Config, PostponedFeaturesAreRefusedByName) {
     "pipeline": {}, "communication_data_type": "fp32", "elasticity": null,
     "zero_optimization": {"offload_param": null, "zero_hpz_partition_size": 1.0}, )") +
        kRest);
+}
+
+TEST(Config, Precision) {
+  auto with = [](const std::string &text) { return "{" + text + ", " + kRest; };
+  PlanConfig c =
+      read(with(R"("fp16": {"enabled": true, "initial_scale_power": 12, "hysteresis": 1})"));
+  EXPECT_TRUE(c.precision.fp16 && c.precision.isDynamic() && c.precision.isHalf());
+  EXPECT_EQ(c.precision.initialScalePower, 12);
+  EXPECT_EQ(c.precision.hysteresis, 1);
+  EXPECT_EQ(c.precision.window, 1000);
+  EXPECT_EQ(c.precision.type(), DType::F16);
+  c = read(with(R"("fp16": {"enabled": true, "loss_scale": 128, "hysteresis": 1})"));
+  EXPECT_FALSE(c.precision.isDynamic());
+  EXPECT_THAT(c.noEffect, Contains("fp16.hysteresis: fp16.loss_scale is fixed"));
+  c = read(with(R"("fp16": {"enabled": false, "loss_scale_window": 1000})"));
+  EXPECT_FALSE(c.precision.isHalf());
+  EXPECT_THAT(c.noEffect, Contains("fp16.loss_scale_window: fp16 is off"));
+  EXPECT_TRUE(read(with(R"("bfloat16": {"enabled": true})")).precision.bf16);
+  EXPECT_TRUE(
+      read(with(R"("bf16": {"enabled": true}, "communication_data_type": "fp32")")).precision.bf16);
+
+  EXPECT_THAT(errors(with(R"("bf16": {"enabled": true}, "bfloat16": {"enabled": true})")),
+              HasSubstr("bf16.enabled is given twice"));
+  EXPECT_THAT(errors(with(R"("bf16": {"enabled": true}, "fp16": {"enabled": true})")),
+              HasSubstr("fp16.enabled and bf16.enabled are both true; choose one"));
+  EXPECT_THAT(
+      errors(R"({"bf16": {"enabled": true}, "dsplan": {"dtype": "f64"}, "train_batch_size": 1})"),
+      HasSubstr("dsplan.dtype is f64, but bf16.enabled is true; leave one out"));
+  EXPECT_THAT(errors(with(R"("bf16": {"enabled": true}, "communication_data_type": "fp16")")),
+              HasSubstr("communication_data_type is fp16, expected fp32 or bf16"));
+  EXPECT_THAT(errors(with(R"("communication_data_type": "fp16")")),
+              HasSubstr("communication_data_type is fp16, expected fp32 or null"));
+  EXPECT_THAT(errors(with(R"("fp16": {"enabled": true, "min_loss_scale": 0})")),
+              HasSubstr("fp16.min_loss_scale is 0, expected a number above 0"));
 }
 
 TEST(Config, StageIsOneOfFour) {
@@ -402,7 +437,8 @@ TEST(ConfigFlags, SetTakesNamePathAndLastPart) {
   EXPECT_THAT(setConfigKey(c, "lr", "-1").str(),
               HasSubstr("lr is '-1', expected a number of at least 0"));
   EXPECT_THAT(setConfigKey(c, "lr", "nan").str(), HasSubstr("lr is 'nan'"));
-  EXPECT_THAT(setConfigKey(c, "fp16.enabled", "true").str(), HasSubstr("not supported"));
+  EXPECT_THAT(setConfigKey(c, "bf16.bf16_optimizer_states", "true").str(),
+              HasSubstr("not supported"));
 }
 
 TEST(ConfigLoss, Forms) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test/unit/CpuKernelsCases.h"
 
+#include "ir/Shapes.h"
 #include "test/unit/CpuCases.h"
 
 #include <algorithm>
@@ -88,6 +89,46 @@ Allowance allowanceOf(const std::string &op) {
   };
   auto it = table.find(op);
   return it == table.end() ? Allowance{} : it->second;
+}
+
+// Statistics, accumulators.
+static bool staysWide(const KernelCase &c, size_t operand) {
+  return (c.op == "layer_norm_grad" && operand >= 3) ||
+         (c.op == "cross_entropy_grad" && operand == 2) ||
+         (c.op == "accumulate" && c.ins.size() == 2 && operand == 0);
+}
+
+bool inHalf(KernelCase &c, DType half) {
+  bool any = false;
+  std::vector<Type> ins, outs;
+  for (size_t i = 0; i < c.ins.size(); ++i) {
+    Tensor &t = c.ins[i];
+    if (t.elems() > 40000)
+      return false;
+    if (t.dtype == DType::F32 && !staysWide(c, i)) {
+      t.dtype = half;
+      any = true;
+    }
+    ins.emplace_back(t.dtype, t.dims);
+  }
+  std::optional<OpKind> kind = opFromText(c.op);
+  Attrs attrs = c.attrs;
+  if (!any || !kind || !completeAttrs(attrs, info(*kind).attrs, c.op).ok() ||
+      !inferShape({*kind, ins, attrs, {}, outs}).ok() || outs.size() != c.outs.size())
+    return false;
+  for (size_t i = 0; i < outs.size(); ++i)
+    c.outs[i].dtype = outs[i].dtype;
+  c.name += " in " + std::string(text(half));
+  return true;
+}
+
+Allowance halfAllowanceOf(const std::string &op, DType half) {
+  Allowance a = allowanceOf(op);
+  if (a.atol > 0 || a.rtol > 0)
+    a.rtol += half == DType::BF16 ? 0x1p-7 : 0x1p-10;
+  if (half == DType::F16 && a.atol > 0)
+    a.atol += 0x1p-24; // among subnormals
+  return a;
 }
 
 } // namespace ds::test

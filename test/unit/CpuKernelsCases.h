@@ -16,4 +16,10 @@ struct Allowance {
 std::vector<KernelCase> casesOf(const std::string &op);
 Allowance allowanceOf(const std::string &op);
 
+/// The case with its f32 tensors in a 16-bit type, but for those that the op keeps in f32; its results' types are the
+/// shape rule's. False if it has none, or is large.
+bool inHalf(KernelCase &c, DType half);
+/// allowanceOf, and, where that is not exact, one unit in the last place of the type.
+Allowance halfAllowanceOf(const std::string &op, DType half);
+
 } // namespace ds::test

@@ -38,6 +38,17 @@ bool mayFork(const KernelCase &c) {
   return splitsSums(c.op) ? dense : largest >= 10000;
 }
 
+std::vector<KernelCase> halfCases(const std::string &op, DType half) {
+  std::vector<KernelCase> out;
+  for (KernelCase &c : casesOf(op))
+    if (KernelCase h = c; findKernel(cpuKernels(), op.c_str(), half) && inHalf(h, half))
+      out.push_back(std::move(h));
+  return out;
+}
+
+/// Kernels that only move elements are tested in all sizes already.
+bool allowsAny(const DsKernel &k) { return std::string(k.dtypes) == "*"; }
+
 class CpuKernels : public testing::TestWithParam<std::string> {};
 
 TEST_P(CpuKernels, MatchRef) {
@@ -83,6 +94,35 @@ TEST_P(CpuKernels, MatchRef) {
   }
   std::printf("%-20s %5zu cases, worst %6.1f %% of the allowance  %s\n", op.c_str(), cases.size(),
               100 * worst, worstName.c_str());
+}
+
+TEST_P(CpuKernels, MatchRefInHalf) {
+  const std::string op = GetParam();
+  int64_t tested = 0;
+  for (DType half : {DType::BF16, DType::F16})
+    for (KernelCase &c : halfCases(op, half)) {
+      DType first = c.ins[0].dtype;
+      const DsKernel *cpu = findKernel(cpuKernels(), op.c_str(), first);
+      const DsKernel *ref = findKernel(refKernels(), op.c_str(), first);
+      ASSERT_TRUE(cpu && ref) << c.name;
+      RunResult want = runKernel(*ref, c), got = runKernel(*cpu, c);
+      ASSERT_EQ(want.error, "") << "ref: " << c.name;
+      ASSERT_EQ(got.error, "") << c.name;
+      for (size_t i = 0; i < c.outs.size(); ++i) {
+        std::vector<double> x = numbers(got.bytes[i], c.outs[i].dtype);
+        std::vector<double> r = numbers(want.bytes[i], c.outs[i].dtype);
+        for (size_t k = 0; k < x.size(); ++k)
+          ASSERT_LE(share(x[k], r[k], halfAllowanceOf(op, half)), 1)
+              << c.name << ": result " << i << " element " << k << " is " << x[k] << ", ref has "
+              << r[k];
+      }
+      EXPECT_EQ(runKernel(*cpu, c, {1, 1}).bytes, got.bytes) << c.name << ": depends on alignment";
+      ++tested;
+    }
+  const DsKernel *cpu = findKernel(cpuKernels(), op.c_str(), DType::BF16);
+  if (!cpu || allowsAny(*cpu))
+    GTEST_SKIP() << "no row for 16-bit floats";
+  EXPECT_GT(tested, 0);
 }
 
 std::vector<std::string> rows() {

@@ -33,7 +33,8 @@ TEST(FitArray, TakesIntegersThatFit) {
             "element 0 is -1, which is no u64");
   EXPECT_EQ(misfit(arrayOf<uint64_t>(DType::U64, {~uint64_t(0)}), DType::I64),
             "element 0 is 18446744073709551615, which is no i64");
-  EXPECT_EQ(misfit(arrayOf<uint8_t>(DType::Bool, {1}), DType::U8), "elements are bool, expected u8");
+  EXPECT_EQ(misfit(arrayOf<uint8_t>(DType::Bool, {1}), DType::U8),
+            "elements are bool, expected u8");
   EXPECT_EQ(misfit(arrayOf<float>(DType::F32, {1}), DType::I32), "elements are f32, expected i32");
 }
 

@@ -3,6 +3,7 @@
 // The local engine: exact results in rank order, in place too, and no rank that waits forever.
 #include "runtime/Comm.h"
 #include "runtime/CommSum.h"
+#include "runtime/Convert.h"
 #include "test/unit/RuntimeModel.h"
 
 #include <chrono>
@@ -165,13 +166,28 @@ TEST(RuntimeComm, EveryRankLearnsThatOneIsNotOk) {
   });
 }
 
-TEST(RuntimeComm, SixteenBitSumsAreRefusedByName) {
-  EXPECT_FALSE(canSum(DType::BF16));
+TEST(RuntimeComm, SumsOfOtherTypesAreRefusedByName) {
+  EXPECT_FALSE(canSum(DType::I32));
   Abort abort;
   auto comms = makeLocalComms(1, abort, {});
-  uint16_t x = 0;
-  Status s = comms[0]->bind({{InstrKind::AllReduce, "u: g", "g", DType::BF16, 1, &x, &x}}, {});
-  EXPECT_EQ(s.str(), "error: u: g: sums of bf16 are not supported, expected f32, f64 or i64\n");
+  int32_t x = 0;
+  Status s = comms[0]->bind({{InstrKind::AllReduce, "u: g", "g", DType::I32, 1, &x, &x}}, {});
+  EXPECT_EQ(s.str(), "error: u: g: sums of i32 are not supported, expected a float type or i64\n");
+}
+
+// 257 and more units are too many for bf16's 8 digits: a sum in it would lose them.
+TEST(RuntimeComm, SixteenBitsAreAddedInF32) {
+  std::vector<uint16_t> a(3000, floatToBf16(256)), b(3000, floatToBf16(1)),
+      c(3000, floatToBf16(0.5));
+  std::vector<float> sum(3000);
+  const void *sources[] = {a.data(), b.data(), c.data()};
+  sumInOrder(DType::BF16, sources, 3, sum.data(), 3000);
+  EXPECT_EQ(sum, std::vector<float>(3000, 257.5f));
+  std::vector<uint16_t> d(5, floatToF16(2048)), e(5, floatToF16(1));
+  const void *halves[] = {d.data(), e.data()};
+  sum.resize(5);
+  sumInOrder(DType::F16, halves, 2, sum.data(), 5);
+  EXPECT_EQ(sum, std::vector<float>(5, 2049.0f));
 }
 
 } // namespace
