@@ -26,9 +26,7 @@ Op *onlyUser(const Program &p, const Value *v) {
 }
 
 // The operand of a two-operand op that is not v.
-Value *other(const Op &op, const Value *v) {
-  return op.operands[op.operands[0] == v ? 1 : 0];
-}
+Value *other(const Op &op, const Value *v) { return op.operands[op.operands[0] == v ? 1 : 0]; }
 
 // x of erf(x / sqrt(2)).
 Value *scaledOperand(const Op &erf) {
@@ -65,7 +63,8 @@ void recognizeGelu(Module &m, Program &p, const Op &erf) {
     auto count = [&](auto is) { return llvm::count_if(factors, is); };
     if (factors.size() == 3 && count([&](Value *v) { return v == x; }) == 1 &&
         count([&](Value *v) { return v == sum->result(); }) == 1 &&
-        count([&](Value *v) { return isConstant(v, 0.5); }) == 1 && root->result()->type == x->type) {
+        count([&](Value *v) { return isConstant(v, 0.5); }) == 1 &&
+        root->result()->type == x->type) {
       Builder b(m, p);
       b.before = root;
       b.phase = root->phase;

@@ -5,6 +5,7 @@
 // threads are done; comm threads may still execute what is carried into the next one.
 #include "runtime/Trainer.h"
 
+#include "runtime/Anomaly.h"
 #include "runtime/Checkpoint.h"
 #include "runtime/CheckpointState.h"
 #include "runtime/Convert.h"
@@ -52,8 +53,9 @@ struct Trainer::Impl {
   std::vector<std::unique_ptr<LoadedRank>> ranks;
   std::vector<std::unique_ptr<RankExecutor>> executors;
   RunIdentity identity;
-  std::vector<std::unique_ptr<MemoryWatch>> watches; // by rank, or empty
-  std::vector<TraceRing> traces;                     // rank * kStreams + stream
+  std::vector<std::unique_ptr<MemoryWatch>> watches;   // by rank, or empty
+  std::vector<std::unique_ptr<AnomalyHook>> anomalies; // by rank, or empty
+  std::vector<TraceRing> traces;                       // rank * kStreams + stream
   std::vector<std::string> notes;
   int64_t startNs = nowNs();
   int64_t updates = 0, firstUpdate = 0;
@@ -135,11 +137,14 @@ void Trainer::Impl::threadMain(int rank, Stream stream) {
 void Trainer::Impl::runJob(int rank, Stream stream, int64_t update) {
   auto r = static_cast<size_t>(rank);
   if (job == Job::Step) {
-    if (watches.empty())
-      executors[r]->runUpdate(stream, update);
-    else if (stream == Stream::Compute)
-      executors[r]->runInOrder(update, *watches[r]);
-    return;
+    if (watches.empty() && anomalies.empty())
+      return executors[r]->runUpdate(stream, update);
+    if (stream != Stream::Compute)
+      return;
+    if (!watches.empty())
+      return executors[r]->runInOrder(update, *watches[r]);
+    anomalies[r]->beginUpdate();
+    return executors[r]->runInOrder(update, *anomalies[r]);
   }
   if (job == Job::Eval) {
     executors[r]->runEval(stream, updates - 1, evalFeeder->updatesPerEpoch(), *evalFeeder);
@@ -175,6 +180,8 @@ Status Trainer::Impl::load(int rank) {
                                                 feeder.get(), abort, rings);
   if (options.watch)
     watches[r] = std::make_unique<MemoryWatch>(schedule, *ranks[r]);
+  if (options.detectAnomaly)
+    anomalies[r] = std::make_unique<AnomalyHook>(schedule, *ranks[r]);
   return {};
 }
 
@@ -298,6 +305,7 @@ Status Trainer::Impl::prepare() {
   executors.resize(n);
   statuses.resize(n);
   watches.resize(options.watch ? n : 0);
+  anomalies.resize(options.detectAnomaly ? n : 0);
   if (options.traceEvents > 0)
     traces.assign(n * kStreams, TraceRing(options.traceEvents));
   for (int r = 0; r < world; ++r)
@@ -368,6 +376,12 @@ StatusOr<UpdateResult> Trainer::step() {
   u.skipped = skip != 0;
   u.clipFactor *= u.lossScale; // the factor takes the scale out, too
   u.scaleFalls = u.skipped && u.lossScale > t.minScale;
+  const AnomalyHook *earliest = nullptr;
+  for (const auto &a : t.anomalies)
+    if (!a->found().empty() && (!earliest || a->at() < earliest->at()))
+      earliest = a.get();
+  if (earliest)
+    u.anomaly = earliest->found();
   StreamTotals now(e);
   u.computeMs = static_cast<double>(now.compute - t.last.compute) * 1e-6;
   u.commMs = static_cast<double>(now.comm - t.last.comm) * 1e-6;

@@ -26,6 +26,7 @@ struct RunOptions {
   std::string evalData;          // for evaluate, checked by create; empty: none
   std::string resume; // folder of a checkpoint to go on from; empty: from the model's weights
   bool watch = false; // execute in list order under a MemoryWatch (slow)
+  bool detectAnomaly = false; // the same under an AnomalyHook
 };
 
 struct UpdateResult {
@@ -37,6 +38,7 @@ struct UpdateResult {
   double lossScale = 1;    // of this update
   bool scaleFalls = false; // skipped, and the loss scale has fallen or may still fall
   bool skipped = false;
+  std::string anomaly; // with RunOptions::detectAnomaly: where a number first was not finite, or ""
   int64_t samples = 0, tokens = 0; // of this update, over all ranks
   // Wall time, and of rank 0: inside kernels, inside collectives, computing stream waiting for
   // collectives, feed stream waiting for data.

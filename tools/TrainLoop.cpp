@@ -60,6 +60,19 @@ private:
 
 } // namespace
 
+static Status notFinite(const UpdateResult &u, int64_t inARow) {
+  if (!u.anomaly.empty())
+    return Status::error(fmt::format("update {}: a number is not finite", u.update))
+        .note("the first: " + u.anomaly);
+  return Status::error(
+             fmt::format("update {}: {} updates in a row were skipped, because gradients are "
+                         "infinite or NaN",
+                         u.update, inARow))
+      .note("the same run with --detect-anomaly names the first operation whose result is not "
+            "finite; a smaller "
+            "learning rate may help, --max-skips N allows more");
+}
+
 StatusOr<int> train(Trainer &t, RunLog &log, const TrainLoop &o) {
   Saver saver(t, log, o.checkpointDir);
   int64_t inARow = 0, evaluatedAt = -1;
@@ -75,12 +88,11 @@ StatusOr<int> train(Trainer &t, RunLog &log, const TrainLoop &o) {
     TRY(log.update(u));
     if (!u.scaleFalls) // an update that a smaller loss scale may make good is no bad sign
       inARow = u.skipped ? inARow + 1 : 0;
-    if (inARow >= o.maxSkips)
-      return Status::error(
-                 fmt::format("update {}: {} updates in a row were skipped, because gradients are "
-                             "infinite or NaN",
-                             u.update, inARow))
-          .note("a smaller learning rate may help; --max-skips N allows more");
+    bool isNamed = u.skipped && !u.scaleFalls && !u.anomaly.empty();
+    if (isNamed || inARow >= o.maxSkips) {
+      saver.save(); // no skipped update has changed anything
+      return notFinite(u, inARow);
+    }
     if (o.evalInterval > 0 && u.update % o.evalInterval == 0)
       TRY(evaluate());
     if (o.saveInterval > 0 && u.update % o.saveInterval == 0)

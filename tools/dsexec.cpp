@@ -76,6 +76,10 @@ static cl::opt<std::string> inspect("inspect", cl::value_desc("folder"), cl::cat
                                     cl::desc("Print what a checkpoint holds, check it, and end"));
 static cl::opt<std::string> savePath("save-model", cl::value_desc("out.safetensors"),
                                      cl::cat(output), cl::desc("Write the weights at the end"));
+static cl::opt<bool> detectAnomaly(
+    "detect-anomaly", cl::cat(testing),
+    cl::desc("Look at the result of every operation (slow), and end the run at\n"
+             "an update that is skipped, with the first one that is infinite or NaN"));
 static cl::opt<bool> selfChecks(
     "self-check", cl::cat(testing),
     cl::desc("Instead of training, run some updates (--steps, default 2) that check every\n"
@@ -109,6 +113,10 @@ static Status checkFlags() {
                      !checkpointDir.empty()))
     return Status::error(
         "--self-check runs a few --steps, and leaves no log, trace, checkpoint or model");
+  if (detectAnomaly && (selfChecks || !tracePath.empty()))
+    return Status::error("--detect-anomaly executes one instruction after the other: it goes with "
+                         "neither --trace nor "
+                         "--self-check");
   if (saveInterval < 0)
     return Status::error("--save-interval cannot be negative");
   if (evalInterval < 0 || (evalInterval > 0 && evalData.empty()))
@@ -180,6 +188,7 @@ static StatusOr<int> run() {
   o.linkBytesPerSecond = linkRate;
   o.resume = from;
   o.evalData = evalData;
+  o.detectAnomaly = detectAnomaly;
   o.traceEvents = tracePath.empty() ? 0 : size_t(1) << 16;
   if (selfChecks) {
     TRY(selfCheck({std::move(s), std::move(d), o, steps.getNumOccurrences() ? steps : 2,
