@@ -241,7 +241,7 @@ static EvalResult binary(const OnnxNode &n, KnownRef a, KnownRef b) {
     return KnownList();
   }
   std::optional<Dims> stored = broadcast(a->stored, b->stored);
-  if (!stored || !fitsKnown(*stored))
+  if (!stored || product(*stored) > kMaxComputed)
     return KnownList();
   Known out;
   out.dims = *dims;
@@ -301,7 +301,7 @@ EvalResult evalWhere(const OnnxNode &n, const KnownList &in, int) {
     return evalError(n, "expected a bool condition and two inputs of one type");
   std::optional<Dims> stored = broadcast(x.stored, y.stored);
   stored = stored ? broadcast(*stored, c.stored) : stored;
-  if (!stored || !fitsKnown(*stored))
+  if (!stored || product(*stored) > kMaxComputed)
     return KnownList();
   Known out;
   out.dims = *dims;

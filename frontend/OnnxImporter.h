@@ -146,6 +146,9 @@ bool isEmbeddable(const Known &k);
 inline constexpr int64_t kMaxEmbedded = int64_t(1) << 16;
 /// No single known value, and not all together, may be larger (elements).
 inline constexpr int64_t kMaxKnown = int64_t(1) << 24, kMaxKnownTotal = int64_t(1) << 26;
+/// Elementwise results with more stored elements are left to the program: a mask of 4096 x 4096, whose steps would take
+/// gigabytes here and are a few cheap ops there.
+inline constexpr int64_t kMaxComputed = int64_t(1) << 23;
 /// Evaluators may read and write this many elements in one import, some seconds of work; then nodes are converted
 /// like those whose inputs are not known.
 inline constexpr int64_t kMaxKnownWork = int64_t(1) << 30;

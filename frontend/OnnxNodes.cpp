@@ -191,8 +191,8 @@ Status Importer::convertNode(const OnnxNode &n, size_t index, Builder &b, int de
       TRY(expandFunction(n, in, b, depth, found));
     return found ? Status() : Status::error("operator " + n.op() + " is not supported");
   }
-  if (known && info->eval != evalNone && knownElems <= kMaxKnownTotal &&
-      knownWork <= kMaxKnownWork) {
+  bool within = knownElems <= kMaxKnownTotal && knownWork <= kMaxKnownWork;
+  if (known && info->eval != evalNone && (within || n.proto->input_size() == 0)) {
     KnownList list;
     for (const OnnxVal &v : in)
       list.push_back(v.known);

@@ -6,6 +6,8 @@
 // else is constant. Constant nodes count like initializers.
 #include "frontend/OnnxImporter.h"
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Regex.h"
 
 #include <algorithm>
@@ -92,6 +94,17 @@ public:
     return it == uses.end() ? none : it->second;
   }
 
+  bool feedsTrig(const std::string &name) const {
+    return llvm::any_of(of(name), [&](auto use) { return feedsTrig(use.first, 0); });
+  }
+
+  // Running mean or variance of a normalisation.
+  bool isStatistic(const std::string &name) const {
+    return llvm::any_of(of(name), [&](auto use) {
+      return nodes[use.first].op() == "BatchNormalization" && use.second >= 3;
+    });
+  }
+
 private:
   // The node's result goes into Sin or Cos, through movement, products and concatenation.
   bool feedsTrig(size_t n, int depth) const {
@@ -137,6 +150,28 @@ StatusOr<llvm::Regex> regex(const std::string &flag, const std::string &text) {
 bool isAnonymous(const std::string &name) {
   return name.rfind("onnx::", 0) == 0 || name.rfind("val_", 0) == 0 ||
          name.find('.') == std::string::npos;
+}
+
+// Without labels, a tensor named like a parameter may be one although nothing in the graph tells.
+void warnOfUnused(const Roles &roles, const std::vector<OnnxTensor> &tensors,
+                  ImportReport &report) {
+  std::vector<std::string> names;
+  for (const OnnxTensor &t : tensors) {
+    const TensorHandle &h = t.handle;
+    if (isFloat(h.dtype) && h.elems() > 1 && !t.isParam && !isAnonymous(h.name) &&
+        !roles.feedsTrig(h.name) && !roles.isStatistic(h.name))
+      names.push_back(h.name);
+  }
+  if (names.empty())
+    return;
+  size_t shown = std::min<size_t>(names.size(), 4);
+  std::string more = names.size() > shown ? " and " + std::to_string(names.size() - shown) + " more"
+                                          : std::string();
+  names.resize(shown);
+  report.warnings.push_back("nothing says whether these are trained, so they stay constant: " +
+                            llvm::join(names, ", ") + more +
+                            " (export with labels, or name what is trained with "
+                            "--trainable REGEX)");
 }
 
 } // namespace
@@ -209,6 +244,8 @@ Status Importer::classify() {
     if (t.isParam && !isAnonymous(h.name))
       t.module = moduleOf(h.name);
   }
+  if (!labelled)
+    warnOfUnused(roles, tensors, report);
   return {};
 }
 

@@ -2,7 +2,7 @@
 //
 // canonicalize: removes ops that change nothing, merges equal pure ops of one phase, puts one op where exporters
 // spell out a formula (Formulas.cpp), and drops pure ops without users. Runs after import and again after autodiff.
-//   %b = reshape %a : same dims   ->   uses of %b read %a
+//   %b = reshape %a : same dims, add %a, 0, mul %a, 1   ->   uses of %b read %a
 //   %c = add %x, %y; %d = add %x, %y   ->   uses of %d read %c
 //   %c = add @b, %x   ->   %c = add %x, @b: computed values first, then constants, then symbols
 // Equal ops of different phases stay apart: merging them would hold the forward value until backward.
@@ -16,6 +16,13 @@
 namespace ds {
 
 namespace {
+
+// x + 0, x - 0, x * 1, x / 1: masks that hide nothing, scales that change nothing. (-0 + 0 stays -0.)
+bool isNeutral(const Op &op, double neutral) {
+  const Op *constant = op.operands[1]->def;
+  return constant && constant->kind == OpKind::Fill && constant->attrs.f("value") == neutral &&
+         op.operands[0]->type.dims == op.result()->type.dims;
+}
 
 bool isIdentity(const Op &op) {
   const Type &in = op.operands.empty() ? op.result()->type : op.operands[0]->type;
@@ -34,6 +41,12 @@ bool isIdentity(const Op &op) {
   }
   case OpKind::Slice:
     return in.dims == op.result()->type.dims;
+  case OpKind::Add:
+  case OpKind::Sub:
+    return isNeutral(op, 0);
+  case OpKind::Mul:
+  case OpKind::Div:
+    return isNeutral(op, 1);
   default:
     return false;
   }
