@@ -33,7 +33,7 @@ REQUIREMENTS = "tools/requirements-export.txt"
 
 
 def export(model, inputs, path, *, input_names=("input_ids",), output_names=("logits",), exporter="dynamo",
-           optimize=False, opset=20, dynamic=None, external_data=True, stack_traces=False):
+           optimize=False, opset=20, dynamic=None, external_data=True, stack_traces=False, label=True):
     """Write `model` called with the tuple `inputs` to `path`, and its weights to `path` + ".data".
 
     exporter   "dynamo" (torch.export) or "torchscript" (the older tracer).
@@ -42,6 +42,7 @@ def export(model, inputs, path, *, input_names=("input_ids",), output_names=("lo
                be larger than 1 along these dimensions, or torch.export takes the size for a constant.
     external_data=False keeps the weights inside `path` (2 GB at most).
     stack_traces=True keeps each node's Python stack: most of the file, and full of this machine's paths.
+    label      say which tensors are parameters, as torch.export does by itself ("torchscript").
     Parameters made by without_weights() become references to a data file that is not written (dynamo).
     """
     import onnx
@@ -63,17 +64,22 @@ def export(model, inputs, path, *, input_names=("input_ids",), output_names=("lo
                 for node in graph.all_nodes():
                     node.metadata_props.pop("pkg.torch.onnx.stack_trace", None)
         if _refer_to_missing_data(program.model, data.name):
-            external_data = None  # nothing to write
-        program.save(str(path), external_data=external_data)
+            import onnx_ir
+
+            onnx_ir.save(program.model, path)  # program.save would copy the weights to another file
+        else:
+            program.save(str(path), external_data=external_data)
     elif exporter == "torchscript":
         mode = torch.onnx.TrainingMode.EVAL if optimize else torch.onnx.TrainingMode.TRAINING
         with _no_packed_sequences(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that this exporter is the older one, and that traces are traces
             torch.onnx.export(model, tuple(inputs), str(path), dynamo=False, do_constant_folding=optimize,
                               training=mode, dynamic_axes=dynamic, **names)
+        proto = onnx.load(str(path))
+        if label:
+            _label(proto, model)
+        onnx.save_model(proto, str(path), save_as_external_data=external_data, location=data.name, size_threshold=256)
         if external_data:
-            onnx.save_model(onnx.load(str(path)), str(path), save_as_external_data=True, location=data.name,
-                            size_threshold=256)
             data.chmod(path.stat().st_mode)
     else:
         raise ValueError(f"exporter '{exporter}': must be 'dynamo' or 'torchscript'")
@@ -84,6 +90,16 @@ def export(model, inputs, path, *, input_names=("input_ids",), output_names=("lo
         for dim, size in sizes.items():
             proto.metadata_props.add(key=f"dim.{dim}", value=str(size))
         onnx.save_model(proto, str(path))
+
+
+def _label(proto, model):
+    """Give initializers the labels that torch.export gives: without them a reader has to guess."""
+    kinds = {name: "BUFFER" for name, _ in model.named_buffers(remove_duplicate=False)}
+    kinds |= {name: "PARAMETER" for name, _ in model.named_parameters(remove_duplicate=False)}
+    for tensor in proto.graph.initializer:
+        if tensor.name in kinds:
+            tensor.metadata_props.add(key="pkg.torch.export.graph_signature.InputSpec.kind", value=kinds[tensor.name])
+    proto.ir_version = max(proto.ir_version, 10)  # the first that has such properties
 
 
 @contextlib.contextmanager
@@ -228,7 +244,7 @@ def run(args, parser):
     path = args.out / "model.onnx"
     export(model, inputs, path, input_names=tuple(examples), exporter=args.exporter, optimize=args.optimize,
            opset=args.opset, dynamic=family.dims if args.dynamic else None, external_data=args.external_data,
-           stack_traces=args.stack_traces)
+           stack_traces=args.stack_traces, label=args.label)
     save_config(config, args.out)
     count = sum(p.numel() for p in model.parameters())
     sizes = ", ".join(f"{f.name} {f.stat().st_size} bytes" for f in sorted(args.out.glob("model.onnx*")))
@@ -278,6 +294,8 @@ def add_command(commands, name, family):
     out.add_argument("--external-data", action=argparse.BooleanOptionalAction, default=True,
                      help="weights in model.onnx.data, or inside model.onnx")
     out.add_argument("--stack-traces", action="store_true", help="keep each node's Python stack (dynamo)")
+    out.add_argument("--label", action=argparse.BooleanOptionalAction, default=True,
+                     help="say which tensors are parameters (torchscript)")
     out.add_argument("--check", action=argparse.BooleanOptionalAction, default=True,
                      help="compare the file with PyTorch by running it in ONNX Runtime")
     return p
