@@ -9,6 +9,9 @@ takes more than --seconds or --resident.
     test/bench/paper_plans.py                  the full models, 512 ranks
     test/bench/paper_plans.py --layers 2       scaled, as the quick test does
     test/bench/paper_plans.py --growth         seconds and resident size for 24 to 384 layers
+    test/bench/paper_plans.py --exports DIR    PyTorch's exports instead, in DIR/gpt3-175b and DIR/llama-70b:
+        tools/export_model.py gpt2 --preset gpt3-175b --no-weights --batch 1 --out DIR/gpt3-175b
+        tools/export_model.py llama --preset llama-70b --no-weights --batch 1 --out DIR/llama-70b
 """
 
 import argparse
@@ -89,6 +92,7 @@ def main():
     p.add_argument("--seconds", type=float, default=5, help="allowed for a plan at stage 3")
     p.add_argument("--resident", type=float, default=300, help="MiB allowed")
     p.add_argument("--growth", action="store_true")
+    p.add_argument("--exports", type=pathlib.Path, metavar="DIR", help="of PyTorch, instead of our own models")
     args = p.parse_args()
     problems = []
     with tempfile.TemporaryDirectory() as folder:
@@ -101,10 +105,12 @@ def main():
             return
         for name in ("gpt3-175b", "llama-70b"):
             psi, nodes = big_models.write(name, model, layers=args.layers)
+            if args.exports:
+                model = args.exports / name / "model.onnx"
             text, _, _ = run(args.dsplan, model, args.world, "--stage=3", "--emit=json")
             check(name, json.loads(text), psi, args.world, problems)
             _, seconds, resident = run(args.dsplan, model, args.world, "--stage=3", "--emit=schedule", "-o", os.devnull)
-            print(f"{name}: {psi} parameters, {nodes} nodes, stage 3 in {seconds:.2f} s, {resident:.0f} MiB resident")
+            print(f"{name}: {psi} parameters, {'exported' if args.exports else f'{nodes} nodes'}, stage 3 in {seconds:.2f} s, {resident:.0f} MiB resident")
             if seconds > args.seconds or resident > args.resident:
                 problems.append(f"{name}: allowed are {args.seconds} s and {args.resident} MiB")
     if problems:

@@ -10,6 +10,7 @@ Needs the packages of tools/requirements-export.txt.
 """
 
 import argparse
+import copy
 import json
 import pathlib
 import sys
@@ -29,6 +30,8 @@ CONFIGS = {
     "sgd": {"optimizer": {"type": "SGD", "params": {"lr": 0.05, "momentum": 0.9}}, "zero_allow_untested_optimizer": True},
     "adamw": {"optimizer": {"type": "AdamW", "params": {"lr": 0.002, "betas": [0.9, 0.999], "eps": 1e-8, "weight_decay": 0.01}}},
 }
+
+RATES = {("vit", "sgd"): 0.1}  # instead of those
 
 
 def load_model(name, folder, dtype):
@@ -57,9 +60,9 @@ def make_samples(name, folder, config):
     """Inputs and labels of SAMPLES samples as .npy files."""
     random = torch.Generator().manual_seed(1)
     samples = FAMILIES[name].inputs(config, SAMPLES, SEQ, random)
-    if name == "vit":  # noise, and a bright row where the label says
-        labels = torch.randint(config.num_labels, (SAMPLES,), generator=random)
-        samples["pixel_values"][torch.arange(SAMPLES), :, labels % config.image_size] += 2
+    if name == "vit":  # noise of two classes, and a bright row where the label says
+        labels = torch.randint(2, (SAMPLES,), generator=random)
+        samples["pixel_values"][torch.arange(SAMPLES), :, labels] += 3
     else:
         text = numpy.fromfile(HERE / "gpt2-tiny/tokens.bin", dtype="<u2")[:SAMPLES * SEQ]
         ids = torch.from_numpy(text.reshape(SAMPLES, SEQ).astype(numpy.int64)) % config.vocab_size
@@ -110,7 +113,9 @@ def make(name, folder, out, whole):
         samples = {key: numpy.load(out / "samples" / f"{key}.npy") for key in names}
     out.mkdir(parents=True, exist_ok=True)
     for run, settings in CONFIGS.items():
-        settings = {"train_batch_size": ROWS, **settings, "gradient_clipping": 0.0}
+        settings = {"train_batch_size": ROWS, **copy.deepcopy(settings), "gradient_clipping": 0.0}
+        params = settings["optimizer"]["params"]
+        params["lr"] = RATES.get((name, run), params["lr"])
         (out / f"{run}.ds_config.json").write_text(json.dumps(settings, indent=2) + "\n")
         single, final = train(name, folder, samples, settings, torch.float32)
         double, final64 = train(name, folder, samples, settings, torch.float64)

@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 out=test/models/gpt2-tiny
-export_tiny() { "${PYTHON:-python3}" tools/export_model.py gpt2 --preset tiny --batch 2 "$@"; }
+export_tiny() { "${PYTHON:-python3}" tools/export_model.py gpt2 --preset tiny --batch 2 --no-label "$@"; }
 export_tiny --out $out/dynamo
 export_tiny --out $out/dynamo-opt --optimize
 export_tiny --out $out/torchscript --exporter torchscript --no-external-data
