@@ -42,11 +42,11 @@ constexpr InstrKind kKinds[] = {InstrKind::Launch, InstrKind::AllGather, InstrKi
 struct Base {
   bool tied = false;
   int stage = 0, gradAccum = 1, world = 2;
-  bool overlap = true, carry = false, adam = true;
+  bool overlap = true, carry = false, adam = true, half = false;
   std::string str() const {
     return std::string(tied ? "tied" : "mlp") + " stage " + std::to_string(stage) + " accum " +
            std::to_string(gradAccum) + " world " + std::to_string(world) +
-           (overlap ? "" : " no overlap") + (carry ? " carry" : "") + (adam ? " adamw" : " sgd");
+           (overlap ? "" : " no overlap") + (carry ? " carry" : "") + (adam ? " adamw" : " sgd") + (half ? " bf16" : "");
   }
 };
 
@@ -64,6 +64,7 @@ Schedule planned(const Base &b) {
   c.reduceBucketSize = c.allgatherBucketSize = 1024; // several buckets
   c.overlap = b.overlap;
   c.carry = b.carry ? "on" : "off";
+  c.precision.bf16 = b.half;
   if (b.tied) {
     c.freeze = "f";
     c.workspaceBytes = [](OpKind op, const std::vector<Type> &, const std::vector<Type> &,
@@ -235,6 +236,9 @@ std::vector<Base> bases() {
             for (bool carry : {false, true})
               for (bool adam : {true, false})
                 all.push_back({tied, stage, accum, world, overlap, carry, adam});
+  for (int stage = 0; stage < 4; ++stage) // weights that are rounded from masters
+    for (int accum = 1; accum <= 2; ++accum)
+      all.push_back({accum == 2, stage, accum, 2, true, stage % 2 == 1, accum == 1, true});
   return all;
 }
 
