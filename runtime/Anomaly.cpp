@@ -120,13 +120,15 @@ std::string AnomalyHook::describe(const LoadedProgram &p, const LoadedInstr &in,
   bool isMicro = p.program->name.starts_with("micro.");
   std::string where = isMicro ? fmt::format("micro-batch {}, ", micro + 1) : "";
   return fmt::format("rank {}, {}{}: {} ({}{}) has {} at {} of {}; {}", rank.rank, where,
-                     !isMicro                   ? "update"
+                     !isMicro                  ? "update"
                      : from.pass == "autodiff" ? "backward"
                                                : "forward",
-                     i.label, info(i.op).text,
-                     from.node.empty() ? "" : " of " + from.node,
-                     std::isnan(value) ? "NaN" : value > 0 ? "infinity" : "-infinity", indexText(t, element),
-                     place.type->str(), operands.empty() ? "no float operands" : operands);
+                     i.label, info(i.op).text, from.node.empty() ? "" : " of " + from.node,
+                     std::isnan(value) ? "NaN"
+                     : value > 0       ? "infinity"
+                                       : "-infinity",
+                     indexText(t, element), place.type->str(),
+                     operands.empty() ? "no float operands" : operands);
 }
 
 } // namespace ds

@@ -103,4 +103,20 @@ private:
   K kernel;
 };
 
+/// Kernel A for the launches that it takes, which shapes, types and strides decide, and B for the others.
+template <class A, class B> class Either {
+public:
+  static size_t work(const DsLaunch &l) { return A::takes(l) ? A::work(l) : B::work(l); }
+  const char *prepare(const DsLaunch &l) {
+    first = A::takes(l);
+    return first ? a.prepare(l) : b.prepare(l);
+  }
+  const char *run(const DsLaunch &l) { return first ? a.run(l) : b.run(l); }
+
+private:
+  bool first = false;
+  A a;
+  B b;
+};
+
 } // namespace ds::cpu

@@ -93,6 +93,31 @@ HWY_EXPORT(layerNormRow);
 HWY_EXPORT(layerNormGradRow);
 HWY_EXPORT(sumParts);
 
+/// Longest rows of 16-bit floats that go through buffers on the stack.
+static constexpr int64_t kHalfRow = 4096;
+
+/// Whether operand x and what lies beside it are rows of 16-bit floats, so that no whole tensor need be widened.
+static bool goesByRows(const DsLaunch &l, int x) {
+  const DsTensor &t = l.ins[x];
+  int axis = normAxis(attr(l, "axis").i, t.rank);
+  bool all = isHalf(t) && product(t.dims, axis, t.rank) <= kHalfRow;
+  for (int i = 0; i < l.numIns + l.numOuts; ++i)
+    all &= isRowMajor(i < l.numIns ? l.ins[i] : l.outs[i - l.numIns]);
+  return all;
+}
+
+/// A row, or a vector as long as one.
+struct HalfRows {
+  DType type;
+  int64_t n;
+  void load(const DsTensor &t, int64_t row, float *out) const {
+    widen(type, ptr<uint16_t>(t) + row * n, out, n);
+  }
+  void store(const float *x, const DsTensor &t, int64_t row) const {
+    narrow(type, x, ptr<uint16_t>(t) + row * n, n);
+  }
+};
+
 class LayerNorm {
 public:
   const char *prepare(const DsLaunch &l) {
@@ -120,6 +145,7 @@ private:
 };
 
 class LayerNormGrad {
+protected:
   struct Shape {
     int64_t rows, n, blockRows, blocks, stride; // stride: floats from one partial sum to the next
   };
@@ -169,12 +195,89 @@ public:
     return nullptr;
   }
 
-private:
+protected:
   Shape s{};
 };
 
-const KernelFns layerNorm = fnsOf<Widen<Dense<LayerNorm>>>();
-const KernelFns layerNormGrad = fnsOf<Widen<Dense<LayerNormGrad>>>();
+class LayerNormHalf {
+public:
+  static bool takes(const DsLaunch &l) { return goesByRows(l, 0); }
+  static size_t work(const DsLaunch &) { return 0; }
+  const char *prepare(const DsLaunch &l) {
+    const DsTensor &x = l.ins[0];
+    int axis = normAxis(attr(l, "axis").i, x.rank);
+    rows = product(x.dims, 0, axis);
+    half = {static_cast<DType>(x.dtype), product(x.dims, axis, x.rank)};
+    eps = attr(l, "eps").f;
+    return nullptr;
+  }
+  const char *run(const DsLaunch &l) {
+    auto row = HWY_DYNAMIC_DISPATCH(layerNormRow);
+    parallelFor(l.threads, rows, rows * half.n, [&](int64_t begin, int64_t end) {
+      alignas(64) float x[kHalfRow], scale[kHalfRow], bias[kHalfRow];
+      half.load(l.ins[1], 0, scale);
+      if (l.numIns > 2)
+        half.load(l.ins[2], 0, bias);
+      for (int64_t r = begin; r < end; ++r) {
+        half.load(l.ins[0], r, x);
+        row(x, scale, l.numIns > 2 ? bias : nullptr, eps, x, f32(l.outs[1]) + r, f32(l.outs[2]) + r,
+            half.n);
+        half.store(x, l.outs[0], r);
+      }
+    });
+    return nullptr;
+  }
+
+private:
+  HalfRows half{};
+  int64_t rows = 0;
+  double eps = 0;
+};
+
+class LayerNormGradHalf : LayerNormGrad {
+public:
+  static bool takes(const DsLaunch &l) { return goesByRows(l, 1); }
+  static size_t work(const DsLaunch &l) { return LayerNormGrad::work(l); }
+  const char *prepare(const DsLaunch &l) {
+    s = shapeOf(l);
+    half = {static_cast<DType>(l.ins[1].dtype), s.n};
+    return nullptr;
+  }
+  const char *run(const DsLaunch &l) {
+    auto row = HWY_DYNAMIC_DISPATCH(layerNormGradRow);
+    auto sum = HWY_DYNAMIC_DISPATCH(sumParts);
+    float *parts = workAt<float>(l, 0), *biasParts = parts + s.blocks * s.stride;
+    parallelFor(l.threads, s.blocks, s.rows * s.n, [&](int64_t begin, int64_t end) {
+      alignas(64) float dy[kHalfRow], x[kHalfRow], scale[kHalfRow], dx[kHalfRow];
+      half.load(l.ins[2], 0, scale);
+      for (int64_t b = begin; b < end; ++b) {
+        float *ds = parts + b * s.stride, *db = biasParts + b * s.stride;
+        std::fill_n(ds, s.n, 0.0f);
+        std::fill_n(db, s.n, 0.0f);
+        for (int64_t r = b * s.blockRows; r < std::min(s.rows, (b + 1) * s.blockRows); ++r) {
+          half.load(l.ins[0], r, dy);
+          half.load(l.ins[1], r, x);
+          row(dy, x, scale, f32(l.ins[3])[r], f32(l.ins[4])[r], dx, ds, db, s.n);
+          half.store(dx, l.outs[0], r);
+        }
+      }
+    });
+    alignas(64) float total[kHalfRow];
+    for (int k : {0, 1}) {
+      std::fill_n(total, s.n, 0.0f);
+      if (s.rows > 0)
+        sum(k ? biasParts : parts, s.blocks, s.stride, total, s.n);
+      half.store(total, l.outs[1 + k], 0);
+    }
+    return nullptr;
+  }
+
+private:
+  HalfRows half{};
+};
+
+const KernelFns layerNorm = fnsOf<Either<LayerNormHalf, Widen<Dense<LayerNorm>>>>();
+const KernelFns layerNormGrad = fnsOf<Either<LayerNormGradHalf, Widen<Dense<LayerNormGrad>>>>();
 
 } // namespace ds::cpu
 #endif

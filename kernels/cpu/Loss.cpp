@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/Loss.cpp"
@@ -20,12 +21,12 @@
 HWY_BEFORE_NAMESPACE();
 namespace ds::cpu::HWY_NAMESPACE {
 
-double logSumExp(const float *x, int64_t n) {
-  const float top = rowExtreme<true>(x, n);
+float largestOf(const float *x, int64_t n) { return rowExtreme<true>(x, n); }
+
+double sumExp(const float *x, float top, int64_t n) {
   const VF v = set(top);
-  double sum = rowSum(n, [&](int64_t i, int64_t m)
-                             HWY_ATTR { return expOf(hn::Sub(loadAt(x, i, m, -1.0f / 0.0f), v)); });
-  return static_cast<double>(top) + std::log(sum);
+  return rowSum(n, [&](int64_t i, int64_t m)
+                       HWY_ATTR { return expOf(hn::Sub(loadAt(x, i, m, -1.0f / 0.0f), v)); });
 }
 
 /// out = exp(x - lse) * scale
@@ -51,7 +52,8 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace ds::cpu {
-HWY_EXPORT(logSumExp);
+HWY_EXPORT(largestOf);
+HWY_EXPORT(sumExp);
 HWY_EXPORT(scaledExp);
 HWY_EXPORT(squaredError);
 HWY_EXPORT(scaledDifference);
@@ -63,8 +65,9 @@ class Classes {
 protected:
   const char *init(const DsLaunch &l) {
     const DsTensor &x = l.ins[0];
-    if (!is(x, DType::F32))
-      return "the cpu kernel needs f32 logits";
+    if (!isNarrowFloat(x))
+      return "the cpu kernel needs logits of f32, bf16 or f16";
+    port = FloatPort(x);
     rows = product(x.dims, 0, x.rank - 1);
     n = x.dims[x.rank - 1];
     wide = is(l.ins[1], DType::I64);
@@ -75,6 +78,23 @@ protected:
     return wide ? ptr<int64_t>(l.ins[1])[row] : ptr<int32_t>(l.ins[1])[row];
   }
   bool isClass(int64_t v) const { return v >= 0 && v < n; }
+  /// f(block, first, m) for the blocks of a row of logits, as f32.
+  template <class F> void forBlocks(const DsLaunch &l, int64_t row, const F &f) const {
+    if (port.isF32())
+      return f(cpu::f32(l.ins[0]) + row * n, int64_t{0}, n);
+    float block[FloatPort::kBlock];
+    for (int64_t i = 0; i < n; i += FloatPort::kBlock) {
+      int64_t m = std::min(FloatPort::kBlock, n - i);
+      port.load(l.ins[0].data, row * n + i, 1, m, block);
+      f(block, i, m);
+    }
+  }
+  float logit(const DsLaunch &l, int64_t row, int64_t k) const {
+    float x;
+    port.load(l.ins[0].data, row * n + k, 1, 1, &x);
+    return x;
+  }
+  FloatPort port;
   int64_t rows = 0, n = 0, ignore = 0;
   bool wide = false;
 };
@@ -86,12 +106,10 @@ public:
   }
   const char *prepare(const DsLaunch &l) { return init(l); }
   const char *run(const DsLaunch &l) {
-    auto lseOf = HWY_DYNAMIC_DISPATCH(logSumExp);
-    const float *x = f32(l.ins[0]);
     double *lse = workAt<double>(l, 0);
     parallelFor(l.threads, rows, rows * n, [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
-        lse[r] = n ? lseOf(x + r * n, n) : -1.0 / 0.0;
+        lse[r] = n ? logSumExp(l, r) : -1.0 / 0.0;
         f32(l.outs[1])[r] = static_cast<float>(lse[r]);
       }
     });
@@ -102,10 +120,24 @@ public:
         continue;
       if (!isClass(k))
         return kBadLabel;
-      sum += lse[r] - static_cast<double>(x[r * n + k]);
+      sum += lse[r] - static_cast<double>(logit(l, r, k));
     }
     *f32(l.outs[0]) = static_cast<float>(sum * *ptr<double>(l.ins[2]));
     return nullptr;
+  }
+
+private:
+  double logSumExp(const DsLaunch &l, int64_t row) const {
+    auto largest = HWY_DYNAMIC_DISPATCH(largestOf);
+    auto part = HWY_DYNAMIC_DISPATCH(sumExp);
+    float top = -1.0f / 0.0f;
+    forBlocks(l, row, [&](const float *x, int64_t, int64_t m) {
+      float v = largest(x, m);
+      top = v > top || std::isnan(v) ? v : top; // once NaN, it stays
+    });
+    double sum = 0;
+    forBlocks(l, row, [&](const float *x, int64_t, int64_t m) { sum += part(x, top, m); });
+    return static_cast<double>(top) + std::log(sum);
   }
 };
 
@@ -116,23 +148,31 @@ public:
     auto fill = HWY_DYNAMIC_DISPATCH(scaledExp);
     const double inv = *ptr<double>(l.ins[3]);
     const float scale = static_cast<float>(inv);
-    const float *x = f32(l.ins[0]), *lse = f32(l.ins[2]);
-    float *out = f32(l.outs[0]);
+    const float *lse = f32(l.ins[2]);
+    void *out = l.outs[0].data;
     std::atomic<bool> bad{false};
     parallelFor(l.threads, rows, rows * n, [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
         int64_t k = label(l, r);
-        float *row = out + r * n;
         if (k == ignore || !isClass(k)) {
-          std::fill_n(row, n, 0.0f);
+          int64_t bytes = elemBytes(l.outs[0]);
+          std::memset(static_cast<char *>(out) + r * n * bytes, 0, static_cast<size_t>(n * bytes));
           if (k != ignore)
             bad.store(true, std::memory_order_relaxed);
           continue;
         }
-        const float *xs = x + r * n;
-        fill(xs, lse[r], scale, row, n);
-        row[k] = static_cast<float>(
-            std::expm1(static_cast<double>(xs[k]) - static_cast<double>(lse[r])) * inv);
+        const double x = static_cast<double>(logit(l, r, k));
+        if (port.isF32()) {
+          fill(f32(l.ins[0]) + r * n, lse[r], scale, f32(l.outs[0]) + r * n, n);
+        } else {
+          float block[FloatPort::kBlock];
+          forBlocks(l, r, [&](const float *xs, int64_t first, int64_t m) {
+            fill(xs, lse[r], scale, block, m);
+            port.store(block, out, r * n + first, 1, m);
+          });
+        }
+        const auto hit = static_cast<float>(std::expm1(x - static_cast<double>(lse[r])) * inv);
+        port.store(&hit, out, r * n + k, 1, 1);
       }
     });
     return bad.load() ? kBadLabel : nullptr;
@@ -198,8 +238,8 @@ private:
   int64_t n = 0;
 };
 
-const KernelFns crossEntropy = fnsOf<Widen<Dense<CrossEntropy>>>();
-const KernelFns crossEntropyGrad = fnsOf<Widen<Dense<CrossEntropyGrad>>>();
+const KernelFns crossEntropy = fnsOf<Dense<CrossEntropy>>();
+const KernelFns crossEntropyGrad = fnsOf<Dense<CrossEntropyGrad>>();
 const KernelFns mse = fnsOf<Widen<Dense<Mse>>>();
 const KernelFns mseGrad = fnsOf<Widen<Dense<MseGrad>>>();
 

@@ -143,9 +143,52 @@ private:
   int64_t outer = 0, n = 0, inner = 0;
 };
 
-const KernelFns softmax = fnsOf<Widen<Dense<SoftmaxKernel<SoftmaxOp::Softmax>>>>();
-const KernelFns logSoftmax = fnsOf<Widen<Dense<SoftmaxKernel<SoftmaxOp::LogSoftmax>>>>();
-const KernelFns softmaxGrad = fnsOf<Widen<Dense<SoftmaxKernel<SoftmaxOp::Grad>>>>();
+/// Rows of 16-bit floats, each through a row of f32 on the stack.
+template <SoftmaxOp K> class SoftmaxHalf {
+  static constexpr int64_t kRow = 4096;
+
+public:
+  static bool takes(const DsLaunch &l) {
+    const DsTensor &x = l.ins[0];
+    bool all = isHalf(x) && isRowMajor(x) && isRowMajor(l.outs[0]) &&
+               (l.numIns == 1 || isRowMajor(l.ins[1]));
+    return all && normAxis(attr(l, "axis").i, x.rank) == x.rank - 1 && x.dims[x.rank - 1] <= kRow;
+  }
+
+  static size_t work(const DsLaunch &) { return 0; }
+  const char *prepare(const DsLaunch &l) {
+    n = l.ins[0].dims[l.ins[0].rank - 1];
+    rows = product(l.ins[0].dims, 0, l.ins[0].rank - 1);
+    return nullptr;
+  }
+  const char *run(const DsLaunch &l) {
+    if (n == 0)
+      return nullptr;
+    auto row = HWY_DYNAMIC_DISPATCH(softmaxRows);
+    auto type = static_cast<DType>(l.ins[0].dtype);
+    auto at = [this](const DsTensor &t, int64_t r) { return ptr<uint16_t>(t) + r * n; };
+    parallelFor(l.threads, rows, rows * n * 4, [&](int64_t begin, int64_t end) {
+      alignas(64) float x[kRow], second[K == SoftmaxOp::Grad ? kRow : 1];
+      for (int64_t r = begin; r < end; ++r) {
+        widen(type, at(l.ins[0], r), x, n);
+        if (K == SoftmaxOp::Grad)
+          widen(type, at(l.ins[1], r), second, n);
+        row(K, x, second, x, 1, n);
+        narrow(type, x, at(l.outs[0], r), n);
+      }
+    });
+    return nullptr;
+  }
+
+private:
+  int64_t rows = 0, n = 0;
+};
+
+template <SoftmaxOp K> using AnySoftmax = Either<SoftmaxHalf<K>, Widen<Dense<SoftmaxKernel<K>>>>;
+
+const KernelFns softmax = fnsOf<AnySoftmax<SoftmaxOp::Softmax>>();
+const KernelFns logSoftmax = fnsOf<AnySoftmax<SoftmaxOp::LogSoftmax>>();
+const KernelFns softmaxGrad = fnsOf<AnySoftmax<SoftmaxOp::Grad>>();
 
 } // namespace ds::cpu
 #endif

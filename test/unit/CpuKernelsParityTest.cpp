@@ -117,6 +117,9 @@ TEST_P(CpuKernels, MatchRefInHalf) {
               << r[k];
       }
       EXPECT_EQ(runKernel(*cpu, c, {1, 1}).bytes, got.bytes) << c.name << ": depends on alignment";
+      if (!splitsSums(op)) {
+        EXPECT_EQ(runKernel(*cpu, c, {2, 0}).bytes, got.bytes) << c.name << ": depends on threads";
+      }
       ++tested;
     }
   const DsKernel *cpu = findKernel(cpuKernels(), op.c_str(), DType::BF16);
