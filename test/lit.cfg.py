@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """lit configuration, loaded by the lit.site.cfg.py that CMake writes into build/<preset>/test.
 
-Features: cuda, cpu-device, mpi, uring, asan, tsan. A test names what it needs with REQUIRES:, or what it cannot
+Features: cuda, cpu-device, mpi, uring, asan, tsan, onnx-node-tests. A test names what it needs with REQUIRES:, or what it cannot
 stand with UNSUPPORTED:. dsopt, dsplan, dsexec, FileCheck, not and split-file are found on PATH.
 """
 
@@ -39,6 +39,8 @@ if "address" in config.ds_sanitize:
     config.available_features.add("asan")
 if "thread" in config.ds_sanitize:
     config.available_features.add("tsan")
+if os.path.exists(os.path.join(config.ds_source, ".deps", "onnx-node-tests", "stamp")):
+    config.available_features.add("onnx-node-tests")
 plugin = os.path.join(config.ds_build, "lib", "libdscuda.so")
 if os.path.exists(plugin) and glob.glob("/dev/nvidia[0-9]*"):
     config.available_features.add("cuda")
