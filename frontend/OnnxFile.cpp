@@ -157,6 +157,10 @@ StatusOr<std::unique_ptr<OnnxFile>> OnnxFile::read(const std::string &path, bool
   return f;
 }
 
+std::string_view OnnxFile::bytes() const {
+  return hasSuffix(path, ".onnxtext") ? std::string_view() : self->bytes();
+}
+
 // ---- tensors --------------------------------------------------------------------------------------
 
 // A plain relative path that cannot leave its folder, or "".
@@ -331,9 +335,16 @@ StatusOr<Array> readTensorFile(const std::string &path) {
   if (t.data_location() == onnx::TensorProto::EXTERNAL)
     return Status::error("its data lies in another file, expected it inside").at(path);
   OnnxFile none;
+  // A SequenceProto or OptionalProto parses as a TensorProto with a segment, or with its name as dimensions.
+  if (t.has_segment())
+    return Status::error("not a plain tensor: a sequence, an optional value, or a segment")
+        .at(path);
   StatusOr<TensorHandle> h = none.locate(t);
   if (!h.ok())
-    return std::move(h).status().at(path);
+    return std::move(h)
+        .status()
+        .note("expected a serialized TensorProto; a sequence or an optional value is none")
+        .at(path);
   return Array{h->dtype, std::move(h->dims), std::move(h->source.bytes)};
 }
 

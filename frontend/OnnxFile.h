@@ -48,6 +48,9 @@ public:
   static StatusOr<std::unique_ptr<OnnxFile>> read(const std::string &path, bool allowMissingData);
 
   onnx::ModelProto model;
+  /// The serialized model as it is; empty if it was read from text.
+  std::string_view bytes() const;
+
   std::string path;      // as given, for messages
   std::string directory; // base of relative Source paths
   std::string fileName;  // of the model inside directory

@@ -203,6 +203,14 @@ void Importer::fillReport() {
     else
       ++report.frozen, report.frozenElems += n;
   }
+  for (const OnnxTensor &t : tensors) {
+    const OnnxTensor &held = t.tiedTo < 0 ? t : tensors[static_cast<size_t>(t.tiedTo)];
+    const auto &apart = report.separated;
+    if (held.isParam && held.symbol &&
+        std::find(apart.begin(), apart.end(), t.handle.name) == apart.end())
+      report.uses.push_back(
+          {t.handle.name, held.symbol->exportName, t.tiedTo >= 0 && t.tiedTransposed});
+  }
   std::unordered_map<std::string, std::string> maker;
   for (const OnnxNode &n : nodes)
     if (n.proto->output_size())

@@ -53,6 +53,13 @@ struct ImportOptions {
   bool allowMissingData = false;
 };
 
+/// A tensor of the model that holds a parameter.
+struct ParamUse {
+  std::string tensor; // an initializer, or what a Constant makes
+  std::string param;  // export name of the symbol
+  bool transposed = false;
+};
+
 struct ImportReport {
   int64_t opset = 0;
   std::string producer;
@@ -63,12 +70,14 @@ struct ImportReport {
   int64_t leading = 0; // leading dimension that all data inputs share, as bound; 0: none
   std::vector<std::pair<std::string, int64_t>> exampleDims; // bound by ImportOptions::exampleDims
   std::vector<std::string> symbolicDims; // names of the model's symbolic dimensions, in order
-  std::vector<std::string> ties;         // "a = transposed b", ...
-  std::vector<std::string> inputs;       // sanitized names of all graph inputs
-  std::vector<std::string> unknown;  // after an error: inputs whose values it needed at plan time
-  std::vector<std::string> unused;   // initializers that no output depends on
-  std::vector<std::string> losses;   // outputs computed by a loss operator
-  std::vector<std::string> warnings; // one line each
+  std::vector<ParamUse> uses;
+  std::vector<std::string> separated; // parameters that have no tensor of their own (H1)
+  std::vector<std::string> ties;      // "a = transposed b", ...
+  std::vector<std::string> inputs;    // sanitized names of all graph inputs
+  std::vector<std::string> unknown;   // after an error: inputs whose values it needed at plan time
+  std::vector<std::string> unused;    // initializers that no output depends on
+  std::vector<std::string> losses;    // outputs computed by a loss operator
+  std::vector<std::string> warnings;  // one line each
   std::vector<std::pair<std::string, int64_t>> operators; // ONNX operators with counts, by name
 };
 

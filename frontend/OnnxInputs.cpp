@@ -357,15 +357,26 @@ private:
     return compressed(*makeFromBytes(a.dtype, a.dims, a.bytes));
   }
 
+  // In the input's type: floats rounded, integers only if they fit.
   StatusOr<KnownRef> fedConstant(const Input &in, const FedArray &f) const {
     const Array &a = f.array;
-    if (a.dtype != in.dtype || a.elems() > kMaxKnown)
+    bool floats = isFloat(a.dtype) && isFloat(in.dtype), ints = isInt(a.dtype) && isInt(in.dtype);
+    if ((a.dtype != in.dtype && !floats && !ints) || a.elems() > kMaxKnown)
       return Status::error(
                  "input " + in.info->name() + " must be known at plan time: expected at most " +
                  std::to_string(kMaxKnown) + " elements of type " + std::string(text_(in.dtype)) +
                  ", found " + std::string(text_(a.dtype)) + dimsText(a.dims))
           .at(f.path);
-    return compressed(*makeFromBytes(a.dtype, a.dims, a.bytes));
+    Known k = *makeFromBytes(a.dtype, a.dims, a.bytes);
+    k.dtype = in.dtype;
+    for (double &v : k.floats)
+      v = roundTo(in.dtype, v);
+    for (int64_t v : k.ints)
+      if (a.dtype != in.dtype && wrapTo(in.dtype, v) != v)
+        return Status::error("input " + in.info->name() + ": " + std::to_string(v) + " is no " +
+                             std::string(text_(in.dtype)))
+            .at(f.path);
+    return compressed(std::move(k));
   }
 
   Importer &im;

@@ -265,6 +265,7 @@ static Status splitMerged(Importer &im) {
     t.kind.clear();
     im.tensors.push_back(std::move(t));
     im.tensorIndex[unique] = im.tensors.size() - 1;
+    im.report.separated.push_back(unique);
     ++separated;
     return im.tensors.size() - 1;
   };

@@ -2,9 +2,10 @@
 #include "runtime/Safetensors.h"
 
 #include "ir/Json.h"
+#include "ir/Type.h"
 
 #include <charconv>
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <optional>
 
 namespace ds {
@@ -17,6 +18,19 @@ std::string safetensorsHead(std::string json) {
   for (int i = 0; i < 8; ++i)
     head += static_cast<char>(json.size() >> (8 * i) & 0xff);
   return head + json;
+}
+
+std::string safetensorsHead(const std::vector<SafetensorsItem> &items) {
+  std::string json = "{\"__metadata__\":{\"format\":\"pt\"}";
+  int64_t at = 0;
+  for (const SafetensorsItem &i : items) {
+    int64_t bytes = Type(i.dtype, i.dims).bytes();
+    json += fmt::format(",{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
+                        jsonQuoted(i.name), safetensorsName(i.dtype), fmt::join(i.dims, ","), at,
+                        at + bytes);
+    at += bytes;
+  }
+  return safetensorsHead(json + "}");
 }
 
 int64_t SafetensorsEntry::elems() const {

@@ -15,6 +15,14 @@ namespace ds {
 /// The start of a safetensors file: the length of its header, and the header padded to 8 bytes.
 std::string safetensorsHead(std::string json);
 
+struct SafetensorsItem {
+  std::string name;
+  DType dtype = DType::F32;
+  std::vector<int64_t> dims;
+};
+/// The start of a file with these tensors, one behind the other in this order.
+std::string safetensorsHead(const std::vector<SafetensorsItem> &items);
+
 struct SafetensorsEntry {
   DType dtype = DType::F32;
   std::vector<int64_t> dims;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/Save.h"
 
-#include "ir/Json.h"
 #include "runtime/CheckpointState.h"
 #include "runtime/Convert.h"
 #include "runtime/File.h"
@@ -43,7 +42,7 @@ struct Layout {
 StatusOr<Layout> layOut(const Schedule &s) {
   TRY(checkNames(s));
   Layout l;
-  std::string json = "{\"__metadata__\":{\"format\":\"pt\"}";
+  std::vector<SafetensorsItem> items;
   int64_t at = 0;
   // By name: how parameters are cut into buckets changes no byte of the file.
   std::map<std::string, std::pair<size_t, const SegmentInfo *>> params;
@@ -54,16 +53,11 @@ StatusOr<Layout> layOut(const Schedule &s) {
     const auto &[b, g] = param;
     bool stored = g->source.kind == Source::Kind::File || g->source.kind == Source::Kind::Hex;
     DType t = stored ? g->source.stored : accumType(s.buckets[b].dtype);
-    int64_t bytes = Type(t, g->shape).bytes();
-    std::string shape;
-    for (int64_t d : g->shape)
-      shape += (shape.empty() ? "" : ",") + std::to_string(d);
-    json += fmt::format(",{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
-                        jsonQuoted(name), safetensorsName(t), shape, at, at + bytes);
+    items.push_back({name, t, g->shape});
     l.tensors.push_back({b, g, t, at});
-    at += bytes;
+    at += Type(t, g->shape).bytes();
   }
-  l.head = safetensorsHead(json + "}");
+  l.head = safetensorsHead(items);
   l.bytes = static_cast<int64_t>(l.head.size()) + at;
   return l;
 }

@@ -29,6 +29,7 @@ static StatusOr<PlanConfig> forwardConfig(const ForwardRequest &r) {
                          " (" + world->second + "); leave it out or set it to 1");
   c.world = 1;
   c.microBatch = c.trainBatch = c.gradAccum = 1;
+  c.source["train_micro_batch_size_per_gpu"] = "assumed"; // rows of the model win
   c.stage = 0;
   c.loss = {};
   if (r.vjp)
@@ -55,8 +56,8 @@ static Status checkFeeds(const ForwardRequest &r, const std::vector<std::string>
 
 static StatusOr<std::unique_ptr<Module>> load(const ForwardRequest &r, const PlanConfig &c) {
   ImportReport report;
-  if (!isOnnxPath(r.path)) {
-    TRY_ASSIGN(std::unique_ptr<Module> m, readModule(r.path, c, report, /*exampleDims=*/false));
+  if (!isOnnxPath(r.path) || r.assumeDims) {
+    TRY_ASSIGN(std::unique_ptr<Module> m, readModule(r.path, c, report, r.assumeDims));
     if (Program *p = m->program("micro"))
       for (Value *in : p->inputs)
         report.inputs.push_back(in->name);

@@ -16,6 +16,8 @@ struct ForwardRequest {
   std::string path; // MODEL.onnx, MODEL.onnxtext, MODEL.dsir, or a PLAN.dsched of program forward
   std::map<std::string, FedArray> feeds; // by input
   bool vjp = false;
+  bool assumeDims =
+      false; // one row, and the extents that the model was exported with, where nothing gives others
   std::string wrt;     // vjp: regex
   std::string weights; // safetensors file, or empty
   int threads = 0;     // of kernels; 0: the machine's cores

@@ -8,6 +8,7 @@
 #include "tools/ArrayFiles.h"
 #include "tools/Devices.h"
 #include "tools/ForwardModel.h"
+#include "tools/GenerateTool.h"
 #include "tools/PlanArgs.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -43,12 +44,25 @@ static cl::opt<std::string> weights("weights", cl::value_desc("file.safetensors"
                                     cl::cat(category),
                                     cl::desc("Weights instead of the model's own, as "
                                              "--save-model writes them"));
+static cl::opt<int64_t> count("generate", cl::value_desc("n"), cl::cat(category),
+                              cl::desc("Write n tokens that follow --prompt: the likeliest, or "
+                                       "with --seed\ndrawn ones; for causal language models"));
+static cl::opt<std::string> prompt("prompt", cl::value_desc("text"), cl::cat(category),
+                                   cl::desc("--generate: what is to be gone on with; without "
+                                            "--vocab\nnumbers of tokens, as 1,2,3"));
+static cl::opt<std::string> vocabulary("vocab", cl::value_desc("file.json"), cl::cat(category),
+                                       cl::desc("--generate: {\"chars\": [...]}, the text of each "
+                                                "token"));
+
+static bool generates() { return count.getNumOccurrences() > 0; }
+static const char *mode() { return vjp ? "--vjp" : forward ? "--forward" : "--generate"; }
 
 StatusOr<bool> asksForForward() {
-  for (const auto *o : {&wrt, &feed, &fetch, &cotangent, &weights})
-    if (!forward && !vjp && o->getNumOccurrences())
-      return Status::error("--" + o->ArgStr.str() + " belongs to --forward and --vjp");
-  return forward || vjp;
+  bool any = forward || vjp || generates();
+  for (const auto *o : {&wrt, &feed, &fetch, &cotangent, &weights, &prompt, &vocabulary})
+    if (!any && o->getNumOccurrences())
+      return Status::error("--" + o->ArgStr.str() + " belongs to --forward, --vjp and --generate");
+  return any;
 }
 
 // Training's flags would do nothing here. Everything about the model, the device and the passes is fine.
@@ -62,9 +76,10 @@ static Status refuseOtherFlags() {
     bool ours = llvm::any_of(o->Categories, [](cl::OptionCategory *c) {
       return c == &category || c == &importCategory() || c == &passCategory();
     });
-    if (o->getNumOccurrences() && o->hasArgStr() && !ours && !also.count(entry.first()))
-      s.merge(Status::error("--" + entry.first().str() + " is about training, and --" +
-                            (vjp ? "vjp" : "forward") + " does not train"));
+    bool seeds = generates() && entry.first() == "seed";
+    if (o->getNumOccurrences() && o->hasArgStr() && !ours && !also.count(entry.first()) && !seeds)
+      s.merge(Status::error("--" + entry.first().str() + " is about training, and " + mode() +
+                            " does not train"));
   }
   return s;
 }
@@ -72,17 +87,23 @@ static Status refuseOtherFlags() {
 static Status checkFlags(const std::string &path) {
   if (path.empty())
     return Status::error("no model is given").note("dsexec --help shows examples");
-  if (forward && vjp)
-    return Status::error("--forward and --vjp are two different runs; give one of them");
+  if (forward + vjp + generates() > 1)
+    return Status::error("--forward, --vjp and --generate are different runs; give one of them");
   TRY(refuseOtherFlags());
+  if (!generates() && (prompt.getNumOccurrences() || vocabulary.getNumOccurrences()))
+    return Status::error("--prompt and --vocab belong to --generate");
+  if (generates() && (feed.getNumOccurrences() || fetch.getNumOccurrences()))
+    return Status::error("--generate feeds the model itself; --feed and --fetch belong to "
+                         "--forward and --vjp");
+  if (generates() && (prompt.empty() || count < 0))
+    return Status::error("--generate takes a number of tokens, and needs --prompt");
   if (!vjp && (wrt.getNumOccurrences() || cotangent.getNumOccurrences()))
     return Status::error("--wrt and --cotangent belong to --vjp");
   if (vjp && (wrt.empty() || cotangent.empty()))
     return Status::error("--vjp needs --wrt REGEX, what to differentiate for, and --cotangent "
                          "FOLDER or random:SEED");
-  if (fetch.empty() && passOptions().stopAfter.empty())
-    return Status::error(std::string("--") + (vjp ? "vjp" : "forward") +
-                         " needs --fetch FOLDER, where results go");
+  if (fetch.empty() && !generates() && passOptions().stopAfter.empty())
+    return Status::error(std::string(mode()) + " needs --fetch FOLDER, where results go");
   return {};
 }
 
@@ -159,7 +180,29 @@ static StatusOr<std::map<std::string, Array>> fitted(const Schedule &s,
   return out;
 }
 
-Status runForward(const std::string &path, const std::string &deviceName, int threads) {
+static Status runGenerate(ForwardRequest r, Device device, std::optional<int64_t> seed) {
+  GenerateRequest g;
+  g.count = count;
+  g.prompt = prompt;
+  if (seed && *seed < 0)
+    return Status::error("--seed cannot be negative");
+  g.seed = seed;
+  if (!vocabulary.empty()) {
+    TRY_ASSIGN(g.vocabulary, Vocabulary::read(vocabulary));
+  }
+  r.assumeDims = true;
+  TRY_ASSIGN(ForwardPlan plan, planForward(r));
+  if (!passOptions().stopAfter.empty())
+    return {};
+  TRY_ASSIGN(auto run,
+             Forward::create(std::move(plan.schedule), std::move(device), r.threads, plan.weights));
+  TRY_ASSIGN(std::string text, generate(g, *run));
+  llvm::outs() << text << "\n";
+  return {};
+}
+
+Status runForward(const std::string &path, const std::string &deviceName, int threads,
+                  std::optional<int64_t> seed) {
   TRY(checkFlags(path));
   TRY_ASSIGN(Device device, findDevice(deviceName));
   std::map<std::string, ArrayFile> feeds;
@@ -172,6 +215,8 @@ Status runForward(const std::string &path, const std::string &deviceName, int th
   r.wrt = wrt;
   r.weights = weights;
   r.threads = threads;
+  if (generates())
+    return runGenerate(std::move(r), std::move(device), seed);
   for (const auto &[name, file] : feeds)
     r.feeds[name] = {file.path, file.array};
   TRY_ASSIGN(ForwardPlan plan, planForward(r));

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dsexec --forward and --vjp: one run of a model, arrays in and arrays out, without training.
+// dsexec --forward, --vjp and --generate: running a model without training, arrays in and arrays or text out.
 #pragma once
 
 #include "ir/Status.h"
 
 #include "llvm/Support/CommandLine.h"
 
+#include <optional>
 #include <string>
 
 namespace ds {
@@ -14,10 +15,11 @@ namespace ds {
 /// Group of the flags in --help.
 llvm::cl::OptionCategory &forwardCategory();
 
-/// Whether --forward or --vjp is given; an error if only flags are that belong to these.
+/// Whether --forward, --vjp or --generate is given; an error if only flags are that belong to these.
 StatusOr<bool> asksForForward();
 
-/// Runs it. device and threads: as of dsexec's flags.
-Status runForward(const std::string &path, const std::string &device, int threads);
+/// Runs it. device, threads and seed: as of dsexec's flags.
+Status runForward(const std::string &path, const std::string &device, int threads,
+                  std::optional<int64_t> seed);
 
 } // namespace ds

@@ -271,10 +271,12 @@ StatusOr<Schedule> plan(const LoadedModel &model, const PlanConfig &config, int 
 
 StatusOr<Schedule> planFromArgs(const std::string &path, int threads, PlanConfig &config,
                                 bool wantEval, std::optional<Schedule> *reference,
-                                const std::optional<int64_t> &updates) {
+                                const std::optional<int64_t> &updates, ImportReport *report) {
   if (!llvm::StringRef(path).endswith(".dsched")) {
     TRY_ASSIGN(LoadedModel l, loadModel(path, /*forExec=*/true, wantEval, updates));
     config = l.config;
+    if (report)
+      *report = l.report;
     if (reference) {
       PlanConfig one = l.config;
       one.stage = 0;

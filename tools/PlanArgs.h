@@ -50,9 +50,10 @@ StatusOr<Schedule> plan(const LoadedModel &model, const PlanConfig &config, int 
 
 /// The whole way, for dsexec: MODEL.onnx, MODEL.onnxtext, MODEL.dsir or PLAN.dsched. Planning flags with
 /// a .dsched are refused. reference, if asked for: the same training at stage 0 on one rank, in micro-batches of the same
-/// size and order; stays empty for a .dsched.
+/// size and order; stays empty for a .dsched. report, if asked for: of the import of an ONNX model.
 StatusOr<Schedule> planFromArgs(const std::string &path, int threads, PlanConfig &config,
                                 bool wantEval = false, std::optional<Schedule> *reference = nullptr,
-                                const std::optional<int64_t> &updates = {});
+                                const std::optional<int64_t> &updates = {},
+                                ImportReport *report = nullptr);
 
 } // namespace ds

@@ -11,6 +11,7 @@
 #include "tools/Diagnostics.h"
 #include "tools/ForwardTool.h"
 #include "tools/PlanArgs.h"
+#include "tools/SaveOnnx.h"
 #include "tools/SelfCheck.h"
 #include "tools/TrainLoop.h"
 
@@ -47,7 +48,7 @@ static cl::opt<std::string> device("device", cl::init("auto"), cl::value_desc("n
                                    cl::cat(running),
                                    cl::desc("auto, cpu, ref, or a plugin's name (default: auto)"));
 static cl::opt<int64_t> seed("seed", cl::value_desc("n"), cl::cat(running),
-                             cl::desc("Seed of the data's order (default: 0)"));
+                             cl::desc("Seed of the data's order (default: 0), or of --generate"));
 static cl::opt<bool> noShuffle("no-shuffle", cl::cat(running),
                                cl::desc("Take the samples in the data's order"));
 static cl::opt<int> threads("threads", cl::value_desc("n"), cl::cat(running),
@@ -74,8 +75,10 @@ static cl::opt<std::string>
                     "anew), or the one of this name; --steps counts from the very start"));
 static cl::opt<std::string> inspect("inspect", cl::value_desc("folder"), cl::cat(output),
                                     cl::desc("Print what a checkpoint holds, check it, and end"));
-static cl::opt<std::string> savePath("save-model", cl::value_desc("out.safetensors"),
-                                     cl::cat(output), cl::desc("Write the weights at the end"));
+static cl::opt<std::string>
+    savePath("save-model", cl::value_desc("out.safetensors|out.onnx"), cl::cat(output),
+             cl::desc("Write the weights at the end; out.onnx: the model itself, with its\n"
+                      "weights in out.safetensors beside it"));
 static cl::opt<bool> detectAnomaly(
     "detect-anomaly", cl::cat(testing),
     cl::desc("Look at the result of every operation (slow), and end the run at\n"
@@ -101,6 +104,7 @@ static const char *const kExamples =
     "         --resume auto\n"
     "  dsexec model.onnx --config ds_config.json --world-size 4 --data synthetic:1 --self-check\n"
     "  dsexec model.onnx --forward --feed inputs --fetch outputs --weights out.safetensors\n"
+    "  dsexec model.onnx --generate 80 --prompt 'The license' --vocab vocab.json --seed 1\n"
     "  dsexec model.onnx --vjp --wrt 'fc1|input' --feed inputs --cotangent random:1 --fetch "
     "grads\n";
 
@@ -133,8 +137,15 @@ static Status checkFlags() {
         "--max-skips must be at least 1");
   if (savePath.empty())
     return {};
-  if (!llvm::StringRef(savePath).endswith(".safetensors"))
-    return Status::error("--save-model " + savePath + ": only .safetensors files are written");
+  llvm::StringRef save(savePath);
+  if (!save.endswith(".safetensors") && !save.endswith(".onnx"))
+    return Status::error("--save-model " + savePath +
+                         ": only .safetensors and .onnx files are written");
+  if (save.endswith(".onnx") && !isOnnxPath(inputPath))
+    return Status::error("--save-model " + savePath +
+                         ": only what was read from ONNX is written "
+                         "as ONNX, and this run is of " +
+                         inputPath);
   std::string folder = std::filesystem::path(savePath.getValue()).parent_path().string();
   if (folder.empty())
     folder = ".";
@@ -156,6 +167,17 @@ static StatusOr<int64_t> totalUpdates(const Trainer &t) {
   return total;
 }
 
+static Status save(Trainer &t, const std::optional<OnnxSaver> &saver) {
+  if (savePath.empty())
+    return {};
+  TRY(t.saveModel(saver ? saver->paramsPath() : savePath));
+  if (saver)
+    TRY(saver->write());
+  llvm::outs() << "saved " << savePath
+               << (saver ? ", with its weights in " + saver->safetensorsPath() : "") << "\n";
+  return {};
+}
+
 // The exit code, if there is no error.
 static StatusOr<int> run() {
   if (!inspect.empty()) {
@@ -165,17 +187,24 @@ static StatusOr<int> run() {
   }
   TRY_ASSIGN(bool once, asksForForward());
   if (once) {
-    TRY(runForward(inputPath, device, threads));
+    TRY(runForward(inputPath, device, threads,
+                   seed.getNumOccurrences() ? std::optional<int64_t>(seed) : std::nullopt));
     return 0;
   }
   TRY(checkFlags());
   TRY_ASSIGN(std::string from, chooseResume(checkpointDir, resume));
   PlanConfig config;
   std::optional<Schedule> reference;
-  TRY_ASSIGN(
-      Schedule s,
-      planFromArgs(inputPath, threads, config, !evalData.empty(), selfChecks ? &reference : nullptr,
-                   steps.getNumOccurrences() ? std::optional<int64_t>(steps) : std::nullopt));
+  ImportReport report;
+  TRY_ASSIGN(Schedule s,
+             planFromArgs(inputPath, threads, config, !evalData.empty(),
+                          selfChecks ? &reference : nullptr,
+                          steps.getNumOccurrences() ? std::optional<int64_t>(steps) : std::nullopt,
+                          &report));
+  std::optional<OnnxSaver> saver;
+  if (llvm::StringRef(savePath).endswith(".onnx")) {
+    TRY_ASSIGN(saver, OnnxSaver::prepare(inputPath, report, savePath));
+  }
   if (!modelDir.empty())
     s.directory = modelDir;
   TRY_ASSIGN(Device d, findDevice(device));
@@ -242,10 +271,7 @@ static StatusOr<int> run() {
                  << "\n";
     return 128 + *ended;
   }
-  if (!savePath.empty()) {
-    TRY(t->saveModel(savePath));
-    llvm::outs() << "saved " << savePath << "\n";
-  }
+  TRY(save(*t, saver));
   return 0;
 }
 
