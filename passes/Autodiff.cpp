@@ -85,6 +85,10 @@ private:
             .at("onnx(" + op.origin.node + ")");
     if (found == gradient.end() || !active.count(op.result()))
       return {};
+    if (op.kind == OpKind::Copy) { // the same values elsewhere
+      contribute(op.operands[0], found->second);
+      return {};
+    }
     builder.origin.node = op.origin.node;
     builder.origin.module = op.origin.module;
     llvm::SmallVector<Value *, 4> grads(op.operands.size(), nullptr);

@@ -180,6 +180,24 @@ static StatusOr<std::map<std::string, Array>> fitted(const Schedule &s,
   return out;
 }
 
+// Names that differ may be one file's.
+static Status checkResultFiles(const ForwardPlan &plan) {
+  std::map<std::string, std::string> taken;
+  Status all;
+  auto add = [&](const std::string &name) {
+    auto [it, fresh] = taken.emplace(fileName(name), name);
+    if (!fresh)
+      all.merge(Status::error("results " + it->second + " and " + name +
+                              " would both be written as " + it->first));
+  };
+  for (const SchedProgram &p : plan.schedule.programs)
+    for (const std::string &name : p.returnNames)
+      add(plan.resultNames.at(name));
+  for (const auto &[input, output] : plan.cotangents)
+    add(input);
+  return all;
+}
+
 static Status runGenerate(ForwardRequest r, Device device, std::optional<int64_t> seed) {
   GenerateRequest g;
   g.count = count;
@@ -222,6 +240,7 @@ Status runForward(const std::string &path, const std::string &deviceName, int th
   TRY_ASSIGN(ForwardPlan plan, planForward(r));
   if (!passOptions().stopAfter.empty())
     return {};
+  TRY(checkResultFiles(plan));
   TRY(makeFolder(fetch));
   bool asProto = !feeds.empty() && llvm::all_of(feeds, [](const auto &f) {
     return llvm::StringRef(f.second.path).endswith(".pb");
