@@ -159,10 +159,13 @@ Status Importer::dropDeadOps() {
   for (Op &op : program->ops)
     ops.push_back(&op);
   report.ops = 0;
+  auto isUsed = [&](Value &v) { return !v.users.empty() || returned.count(&v); };
   for (size_t i = ops.size(); i-- > 0;) {
     bool live = false;
     for (Value *r : ops[i]->results)
-      live |= !r->users.empty() || returned.count(r);
+      live |= isUsed(*r);
+    if (!ops[i]->bound.empty()) // statistics of a normalisation that is used
+      live = isUsed(*ops[i]->operands[0]->def->operands[1]->def->result());
     if (live)
       ++report.ops;
     else
@@ -198,6 +201,8 @@ void Importer::fillReport() {
     int64_t n = s->type.elems();
     if (s->symbolKind != SymbolKind::Param)
       ++report.constants, report.constantElems += n;
+    else if (s->running)
+      ++report.running, report.runningElems += n;
     else if (s->trainable)
       ++report.params, report.paramElems += n;
     else
@@ -273,6 +278,7 @@ StatusOr<std::unique_ptr<Module>> Importer::run() {
   TRY(collectTensors());
   TRY(classify());
   TRY(restoreTies());
+  TRY(findRunning());
   TRY(createSymbols());
   findMaskNodes();
   for (size_t i = 0; i < nodes.size(); ++i) {

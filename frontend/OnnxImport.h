@@ -45,6 +45,11 @@ struct ImportOptions {
   std::string trainable, freeze;
   /// Treats active Dropout (training_mode true, ratio > 0) as identity; otherwise it is refused.
   bool dropoutOff = false;
+  /// What BatchNormalization normalises by. Batch: the micro-batch, whatever mode the model was exported in, and the stored
+  /// statistics follow. Frozen: the stored ones. Exported: as the node says, and nothing is kept.
+  enum class BatchNorm { Batch, Frozen, Exported } batchNorm = BatchNorm::Batch;
+  /// The variance that is stored divides by the count, as ONNX says, not by one less, as PyTorch does.
+  bool bnVarOnnx = false;
   /// Separates small vectors that the exporter merged because they were equal (docs/exporting.md, H1).
   bool splitSmallTies = true;
   /// Restores the tie of an embedding table and its transposed copy by comparing contents (H6).
@@ -66,6 +71,8 @@ struct ImportReport {
   int64_t nodes = 0, folded = 0, ops = 0; // ONNX nodes; those known at plan time; core ops
   int64_t params = 0, paramElems = 0;     // trainable
   int64_t frozen = 0, frozenElems = 0;
+  int64_t running = 0,
+          runningElems = 0; // statistics of BatchNormalization that micro-batches update
   int64_t constants = 0, constantElems = 0; // data that is not a parameter
   int64_t leading = 0; // leading dimension that all data inputs share, as bound; 0: none
   std::vector<std::pair<std::string, int64_t>> exampleDims; // bound by ImportOptions::exampleDims

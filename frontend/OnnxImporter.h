@@ -21,7 +21,8 @@ struct OnnxTensor {
   TensorRole role = TensorRole::None;
   std::string kind; // exporter's label: "PARAMETER", "BUFFER", "CONSTANT_TENSOR", or empty
   bool isParam = false;
-  int tiedTo = -1; // another tensor that this one is a copy of (H6)
+  bool isRunning = false; // statistics of BatchNormalization under --bn batch; also a parameter
+  int tiedTo = -1;        // another tensor that this one is a copy of (H6)
   bool tiedTransposed = false;
   std::string module;
   Symbol *symbol = nullptr; // made before conversion for parameters, on demand for constants
@@ -67,6 +68,7 @@ public:
   Status collectTensors();
   Status classify();
   Status restoreTies();
+  Status findRunning();
   Status createSymbols();
   // OnnxImport.cpp
   Status checkModel();

@@ -381,7 +381,7 @@ Status Importer::createSymbols() {
     TRY_ASSIGN(llvm::Regex r, regex(flag, text));
     matched.emplace_back(flag, std::vector<OnnxTensor *>());
     for (OnnxTensor &t : tensors)
-      if (isFloat(t.handle.dtype) && t.tiedTo < 0 &&
+      if (isFloat(t.handle.dtype) && t.tiedTo < 0 && !t.isRunning &&
           (r.match(t.handle.name) || (t.isParam && !t.module.empty() && r.match(t.module))))
         matched.back().second.push_back(&t);
     if (matched.back().second.empty())
@@ -409,8 +409,9 @@ Status Importer::createSymbols() {
     t.symbol->source = h.source;
     t.symbol->exportName = h.name;
     t.symbol->module = t.module;
-    t.symbol->trainable =
-        (options.trainable.empty() || isIn("--trainable", &t)) && !isIn("--freeze", &t);
+    t.symbol->running = t.isRunning;
+    t.symbol->trainable = !t.isRunning && (options.trainable.empty() || isIn("--trainable", &t)) &&
+                          !isIn("--freeze", &t);
   }
   return {};
 }

@@ -235,6 +235,7 @@ std::unique_ptr<Module> clone(const Module &m) {
     t->module = s->module;
     t->trainable = s->trainable;
     t->resident = s->resident;
+    t->running = s->running;
     t->segments = s->segments;
     t->place = s->place;
   }

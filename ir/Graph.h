@@ -66,11 +66,12 @@ struct Segment {
 class Symbol : public Value {
 public:
   SymbolKind symbolKind;
-  Source source;                 // Param, Const; Scalar uses Splat
-  std::string exportName;        // Param, Const: initializer name in the model
-  std::string module;            // Param: module path (layer grouping)
-  bool trainable = true;         // Param, Bucket
-  bool resident = false;         // Bucket: stays gathered at stage 3
+  Source source;          // Param, Const; Scalar uses Splat
+  std::string exportName; // Param, Const: initializer name in the model
+  std::string module;     // Param: module path (layer grouping)
+  bool trainable = true;  // Param, Bucket
+  bool resident = false;  // Bucket: stays gathered at stage 3
+  bool running = false;   // Param, Bucket: statistics that micro-batches update; not trainable
   std::vector<Segment> segments; // Bucket
   std::string place;             // file:line:col of its .dsir declaration, for errors; not printed
 

@@ -164,7 +164,8 @@ Status Parser::symbol(SymbolKind k) {
     TRY_ASSIGN(Attrs attrs, parseAttrs(lex, symbolAttrs(), "@" + name));
     s->exportName = attrs.s("export");
     s->module = attrs.s("module");
-    s->trainable = !attrs.flag("frozen");
+    s->running = attrs.flag("running");
+    s->trainable = !attrs.flag("frozen") && !s->running;
     s->resident = attrs.flag("resident");
   }
   return k == SymbolKind::Bucket ? segments(*s) : Status();

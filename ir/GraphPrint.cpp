@@ -72,7 +72,8 @@ static std::string symbolText(const Symbol &s) {
     out += " " + source;
   Attrs attrs = {{"export", s.exportName},
                  {"module", s.module},
-                 {"frozen", !s.trainable},
+                 {"frozen", !s.trainable && !s.running},
+                 {"running", s.running},
                  {"resident", s.resident}};
   out += attrsText(attrs, symbolAttrs());
   if (s.symbolKind != SymbolKind::Bucket)

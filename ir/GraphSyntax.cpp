@@ -64,7 +64,8 @@ llvm::StringRef text(SymbolKind k) {
 }
 
 const std::vector<AttrSpec> &symbolAttrs() {
-  static const auto specs = parseAttrSpecs("export:s=\"\" module:s=\"\" frozen:b resident:b");
+  static const auto specs =
+      parseAttrSpecs("export:s=\"\" module:s=\"\" frozen:b running:b resident:b");
   return specs;
 }
 

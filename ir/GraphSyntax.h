@@ -25,7 +25,7 @@ std::vector<AttrSpec> braceAttrs(OpKind k);
 
 /// The word a symbol declaration starts with, and the attributes in its and a segment's braces.
 llvm::StringRef text(SymbolKind k);
-const std::vector<AttrSpec> &symbolAttrs();  // export, module, frozen, resident
+const std::vector<AttrSpec> &symbolAttrs();  // export, module, frozen, running, resident
 const std::vector<AttrSpec> &segmentAttrs(); // export
 
 llvm::StringRef text(Phase p);

@@ -128,6 +128,7 @@ struct BucketInfo {
   bool trainable = true;
   std::string
       master; // 16-bit weights: the state buffer with the f32 values that they are rounded from; else empty
+  bool running = false; // statistics that every micro-batch updates; not trainable
   std::vector<SegmentInfo> segments;
 };
 

@@ -276,7 +276,7 @@ Status Parser::segment(BucketInfo &b) {
   return endOfLine();
 }
 
-/// NAME elems=N DTYPE sharded|whole trainable|frozen [master STATE] {, a segment on each line, }
+/// NAME elems=N DTYPE sharded|whole trainable|running|frozen [master STATE] {, a segment on each line, }
 Status Parser::bucket() {
   BucketInfo b;
   TRY_ASSIGN(b.name, parseName(lex));
@@ -286,7 +286,8 @@ Status Parser::bucket() {
   if (!b.sharded)
     TRY(lex.expect("whole"));
   b.trainable = lex.accept("trainable");
-  if (!b.trainable)
+  b.running = !b.trainable && lex.accept("running");
+  if (!b.trainable && !b.running)
     TRY(lex.expect("frozen"));
   if (lex.accept("master")) {
     TRY_ASSIGN(b.master, parseName(lex));

@@ -104,7 +104,9 @@ void Printer::buffer(const Buffer &b, const Columns &c, const SchedProgram *p) {
 void Printer::bucket(const BucketInfo &b) {
   out += "  bucket " + nameText(b.name) + " elems=" + std::to_string(b.elems) + " " +
          std::string(text(b.dtype)) + (b.sharded ? " sharded" : " whole") +
-         (b.trainable ? " trainable" : " frozen") +
+         (b.trainable ? " trainable"
+          : b.running ? " running"
+                      : " frozen") +
          (b.master.empty() ? "" : " master " + nameText(b.master)) + " {\n";
   for (const SegmentInfo &g : b.segments) {
     out += "    " + nameText(g.param) + " at " + std::to_string(g.at) + " : " + dimsText(g.shape) +

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // S8: the tables fit the buffers, and weights change exactly once in a window: every trainable bucket by one
-// optimizer launch in `update`, or by rounding the master that one has updated, frozen ones never. A whole bucket that each rank updates in its own slice is
+// optimizer launch in `update`, or by rounding the master that one has updated, frozen ones never, running statistics
+// whole in every program of a micro-batch, from all ranks. A whole bucket that each rank updates in its own slice is
 // gathered again behind it. Optimizer states and scalars change at most once. Inputs are written by `feed` alone,
 // at most once in a program. What looks into a bucket looks at one of its parameters.
 #include "ir/ScheduleNames.h"
@@ -32,6 +33,7 @@ private:
   void master(const BucketInfo &b, const std::string &name);
   void weights(const SchedProgram &p, const Instr &i, PlaceRef r);
   bool rounds(const SchedProgram &p, const Instr &i, const PlaceInfo &at, const BucketInfo &b);
+  void statistics(const SchedProgram &p, const Instr &i, const PlaceInfo &at);
   void once(const SchedProgram &p, const Instr &i, PlaceRef r);
   void gathered(const SchedProgram &p, std::map<int, const BucketInfo *> &holds) const;
   void views(const SchedProgram &p, const std::map<int, const BucketInfo *> &holds);
@@ -52,6 +54,7 @@ private:
   std::map<int, const BucketInfo *> bucketOf;                         // by buffer
   std::map<int, int> masters;                                         // state buffer -> weights
   std::map<int, Update> updates;                                      // by buffer
+  std::set<std::pair<std::string, int>> tracked;                      // programs and buffers
   std::map<int, std::vector<std::pair<Access, std::string>>> changes; // by state or scalar buffer
 };
 
@@ -190,6 +193,8 @@ void Bindings::weights(const SchedProgram &p, const Instr &i, PlaceRef r) {
   auto it = bucketOf.find(at.bufferIndex);
   if (it == bucketOf.end())
     return; // told already: a param buffer without a bucket
+  if (it->second->running)
+    return statistics(p, i, at);
   if (p.name != "update" || !it->second->trainable)
     return f.add("S8", p, i,
                  "writes the weights " + name + ", which " +
@@ -236,6 +241,22 @@ bool Bindings::rounds(const SchedProgram &p, const Instr &i, const PlaceInfo &at
       from.type->elems() != at.type->elems())
     f.add("S8", p, i, "rounds only a part of " + nameText(b.master));
   return true;
+}
+
+/// A write to running statistics: ranks keep the same ones, so they come from a sum over ranks.
+void Bindings::statistics(const SchedProgram &p, const Instr &i, const PlaceInfo &at) {
+  std::string name = nameText(at.buffer->name);
+  if (p.name.rfind("micro.", 0) != 0)
+    f.add("S8", p, i,
+          "writes the running statistics " + name + ", which only a micro-batch may do");
+  else if (!tracked.insert({p.name, at.bufferIndex}).second)
+    f.add("S8", p, i, "writes the running statistics " + name + " a second time");
+  else if (at.begin != at.buffer->offset || at.bytes != at.buffer->type.bytes())
+    f.add("S8", p, i, "writes only a part of the running statistics " + name);
+  else if (s.world() > 1 && i.kind != InstrKind::AllReduce)
+    f.add("S8", p, i,
+          "writes the running statistics " + name +
+              " of this rank alone; expected the result of an all_reduce");
 }
 
 /// A write to an optimizer state or a scalar.
@@ -344,6 +365,10 @@ void Bindings::run() {
   for (const auto &[buffer, b] : bucketOf) {
     const Buffer &at = s.persistent[buffer];
     const Update &u = updates[buffer];
+    for (const SchedProgram &p : s.programs)
+      if (b->running && p.name.rfind("micro.", 0) == 0 && !tracked.count({p.name, buffer}))
+        f.add("S8", at.line,
+              "nothing in " + p.name + " updates the running statistics " + nameText(b->name));
     if (b->trainable && u.label.empty())
       f.add("S8", at.line, "nothing in update changes the trainable bucket " + nameText(b->name));
     else if (u.ownSlice && !u.gathered)

@@ -34,6 +34,52 @@ Status shapeLayerNormGrad(const ShapeArgs &c) {
   return addResult(c, x.dtype, tail(x.dims, axis));
 }
 
+static Status wantChannels(const ShapeArgs &c, int x, const char *rule) {
+  TRY(wantKind(c, x, Kinds::Float, "batch_norm_1"));
+  if (c.in[x].rank() < 2)
+    return c.error(operandText(x) + " is " + typeText(c.in[x]) +
+                       ", expected batch, channels and more axes",
+                   rule);
+  if (!(c.attrs.f("eps", 1e-5) >= 0))
+    return c.error("eps " + doubleText(c.attrs.f("eps", 1e-5)) + " is less than 0", "batch_norm_4");
+  return {};
+}
+
+// batch_norm (x, scale, bias) -> y, mean, var: over all axes but 1.
+Status shapeBatchNorm(const ShapeArgs &c) {
+  TRY(wantChannels(c, 0, "batch_norm_2"));
+  const Type &x = c.in[0];
+  Dims channels = {x.dims[1]};
+  for (int i = 1; i < 3; ++i)
+    TRY(wantType(c, i, x.dtype, channels, "batch_norm_3"));
+  TRY(addResult(c, x.dtype, x.dims));
+  TRY(addResult(c, accumType(x.dtype), channels));
+  return addResult(c, accumType(x.dtype), channels);
+}
+
+// batch_norm_grad (dy, x, scale, mean, var) -> dx, dscale, dbias.
+Status shapeBatchNormGrad(const ShapeArgs &c) {
+  TRY(wantChannels(c, 1, "batch_norm_2"));
+  const Type &x = c.in[1];
+  Dims channels = {x.dims[1]};
+  TRY(wantType(c, 0, x.dtype, x.dims, "batch_norm_3"));
+  TRY(wantType(c, 2, x.dtype, channels, "batch_norm_3"));
+  for (int i = 3; i < 5; ++i)
+    TRY(wantType(c, i, accumType(x.dtype), channels, "batch_norm_3"));
+  TRY(addResult(c, x.dtype, x.dims));
+  TRY(addResult(c, x.dtype, channels));
+  return addResult(c, x.dtype, channels);
+}
+
+// track (running, v) -> running.
+Status shapeTrack(const ShapeArgs &c) {
+  TRY(wantKind(c, 0, Kinds::Arith, "track_1"));
+  TRY(wantType(c, 1, c.in[0].dtype, c.in[0].dims, "track_1"));
+  if (double keep = c.attrs.f("keep"); !(keep >= 0 && keep <= 1))
+    return c.error("keep " + doubleText(keep) + " is not in [0, 1]", "track_2");
+  return addResult(c, c.in[0].dtype, c.in[0].dims);
+}
+
 // Operands 0 and 1 of both cross_entropy ops: logits[..,V] and labels[..].
 static Status checkLogits(const ShapeArgs &c) {
   TRY(wantKind(c, 0, Kinds::Float, "cross_entropy_1"));

@@ -87,6 +87,7 @@ private:
       b.dtype = s->type.dtype;
       b.sharded = s->type.isShard();
       b.trainable = s->trainable;
+      b.running = s->running;
       for (const Segment &g : s->segments)
         b.segments.push_back({g.param, g.at, g.shape, g.group, g.source, g.exportName});
       b.master = masters.lookup(s);

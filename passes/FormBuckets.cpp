@@ -5,7 +5,9 @@
 //   return .., %w1.grad   ->   %l0.grad = pack %w1.grad at 0, %b1.grad at 16384; return .., %l0.grad
 // A bucket holds parameters that share (layer, dtype, trainable, small); a parameter used in several layers
 // has its own. Membership does not depend on the stage. Segments start at multiples of kQuantum, the whole
-// is padded to world x kQuantum. Trainable parameters without a gradient go to buckets that are not updated.
+// is padded to world x kQuantum. Running statistics have buckets of their own, whole on every rank, which one copy
+// updates: copy %m -> @mean; copy %v -> @var   ->   %running.new = pack %m at 0, %v at 128; copy %running.new -> @running
+// Trainable parameters without a gradient go to buckets that are not updated.
 #include "passes/Layers.h"
 #include "passes/Passes.h"
 
@@ -33,21 +35,40 @@ class BucketFormer {
 public:
   BucketFormer(Module &m, Program &p, const PlanConfig &c) : module(m), program(p), config(c) {}
 
-  void run() {
+  Status run() {
+    TRY(collectUpdates());
     collect();
     for (auto &[key, members] : groupsInOrder())
       splitBySize(key, members);
     llvm::erase_if(program.returns, [&](Value *v) { return packedGrads.count(v) != 0; });
+    return {};
   }
 
 private:
   struct Key {
     std::string layer;
     DType dtype;
-    bool trainable, small;
+    bool trainable, running, small;
     std::string tied; // name of a parameter with a bucket of its own
     auto operator<=>(const Key &) const = default;
   };
+
+  // The copies that end a micro-batch's update of running statistics.
+  Status collectUpdates() {
+    for (Op &op : program.ops)
+      for (Symbol *s : op.bound) {
+        if (s->symbolKind != SymbolKind::Param)
+          continue;
+        Op *made = op.operands.empty() ? nullptr : op.operands[0]->def;
+        if (op.kind != OpKind::Copy || !s->running || !made || made->kind != OpKind::Track)
+          return Status::error("form-buckets: @" + s->name + " is changed by " +
+                               std::string(op.info().text) + "; @" + program.name +
+                               " may change only running parameters, by a copy of what track gives")
+              .at(op.origin.node);
+        updates[s] = &op;
+      }
+    return {};
+  }
 
   void collect() {
     int n = 0;
@@ -64,7 +85,10 @@ private:
                s->type.elems() <= config.persistenceThreshold, n};
       for (Op *u : s->users)
         m.firstUse = std::min(m.firstUse, position.lookup(u));
-      Key key{layerOf(*s), s->type.dtype, m.grad != nullptr, m.small, isTied(*s) ? s->name : ""};
+      Key key{layerOf(*s), s->type.dtype, m.grad != nullptr,
+              false,       m.small,       isTied(*s) ? s->name : ""};
+      if (updates.count(s))
+        key = {"running", s->type.dtype, false, true, false, ""};
       groups[key].push_back(m);
     }
   }
@@ -110,7 +134,7 @@ private:
     if (Symbol *s = module.symbol(base); s && s->symbolKind == SymbolKind::Param)
       base += ".bucket";
     return module.uniqueSymbolName(base + (key.small ? ".small" : "") +
-                                   (key.trainable ? "" : ".frozen"));
+                                   (key.trainable || key.running ? "" : ".frozen"));
   }
 
   void makeBucket(const Key &key, llvm::ArrayRef<Member> members) {
@@ -126,7 +150,10 @@ private:
         module.addSymbol(SymbolKind::Bucket, bucketName(key), Type(key.dtype, {elems}));
     bucket->segments = segments;
     bucket->trainable = key.trainable;
-    bucket->resident = key.small;
+    bucket->running = key.running;
+    bucket->resident = key.small || key.running;
+    if (key.running)
+      packStatistics(*bucket, members);
     for (size_t i = 0; i < members.size(); ++i)
       viewAtUses(*bucket, segments[i], members[i].param);
     if (key.trainable)
@@ -157,15 +184,10 @@ private:
       grads.push_back(members[i].grad);
       at.push_back(bucket.segments[i].at);
     }
-    // Behind the last of the gradients.
-    Op *last = members[0].grad->def;
-    for (const Member &m : members)
-      last = isBefore(last, m.grad->def) ? m.grad->def : last;
-    Builder b(module, program);
-    b.phase = Phase::Backward;
-    b.origin = {last->origin.node, last->origin.module, "form-buckets"};
-    auto next = std::next(last->getIterator());
-    b.before = next == program.ops.end() ? nullptr : &*next;
+    llvm::SmallVector<Op *, 8> makers;
+    for (Value *g : grads)
+      makers.push_back(g->def);
+    Builder b = builderBehind(makers);
     packedGrads.insert(grads.begin(), grads.end());
     DType sent = config.commType == "fp32" ? accumType(bucket.type.dtype) : bucket.type.dtype;
     for (Value *&g : grads)
@@ -177,6 +199,37 @@ private:
     program.returns.push_back(packed);
   }
 
+  // One copy in place of every parameter's own.
+  void packStatistics(Symbol &bucket, llvm::ArrayRef<Member> members) {
+    llvm::SmallVector<Value *, 16> news;
+    llvm::SmallVector<Op *, 16> copies;
+    std::vector<int64_t> at;
+    for (size_t i = 0; i < members.size(); ++i) {
+      copies.push_back(updates.lookup(members[i].param));
+      news.push_back(copies.back()->operands[0]);
+      at.push_back(bucket.segments[i].at);
+    }
+    Builder b = builderBehind(copies);
+    Value *packed = b.op(OpKind::Pack, news, bucket.name + ".new",
+                         {{"at", at}, {"elems", bucket.type.dims[0]}});
+    b.create(OpKind::Copy, {packed}, {}, {}, {&bucket});
+    for (Op *op : copies)
+      module.eraseOp(op);
+  }
+
+  // Behind the last of the ops, in its phase.
+  Builder builderBehind(llvm::ArrayRef<Op *> ops) {
+    Op *last = ops[0];
+    for (Op *op : ops)
+      last = isBefore(last, op) ? op : last;
+    Builder b(module, program);
+    b.phase = last->phase;
+    b.origin = {last->origin.node, last->origin.module, "form-buckets"};
+    auto next = std::next(last->getIterator());
+    b.before = next == program.ops.end() ? nullptr : &*next;
+    return b;
+  }
+
   // Of ops that were there before: users of parameters and definitions of gradients.
   bool isBefore(Op *a, Op *b) const { return position.lookup(a) < position.lookup(b); }
 
@@ -184,15 +237,15 @@ private:
   Program &program;
   const PlanConfig &config;
   llvm::DenseMap<Op *, int> position;
-  llvm::DenseSet<Value *> packedGrads; // no longer returned by themselves
+  llvm::DenseMap<Symbol *, Op *> updates; // of running statistics
+  llvm::DenseSet<Value *> packedGrads;    // no longer returned by themselves
   std::map<Key, std::vector<Member>> groups;
 };
 
 } // namespace
 
 Status formBuckets(Module &m, const PlanConfig &c) {
-  BucketFormer(m, *m.program("micro"), c).run();
-  return {};
+  return BucketFormer(m, *m.program("micro"), c).run();
 }
 
 } // namespace ds

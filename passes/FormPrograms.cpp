@@ -5,7 +5,7 @@
 // The first program of a window stores into accumulators instead of adding, reduces the window's label count
 // and sets @inv_count. Where gradients are reduced at the boundary, only the last one reduces. With dsplan.eval,
 // `program @eval` is the forward phase alone: the loss of one micro-batch over all ranks, and its count of labels.
-#include "ir/GraphBuilder.h"
+#include "ir/GraphBatchNorm.h"
 #include "passes/Passes.h"
 
 #include "llvm/ADT/SmallPtrSet.h"
@@ -35,6 +35,7 @@ public:
     for (Op &op : program.ops)
       if (op.kind == OpKind::Accumulate && !op.bound.empty() && op.bound[0]->type.rank() == 0)
         loss = op.operands[1];
+    useRunningStatistics();
     program.returns.assign({loss});
     dropUnneeded();
     Value *count = countInput();
@@ -57,6 +58,41 @@ public:
   }
 
 private:
+  // %y, %m, %v = batch_norm %x, ...; track %mean, %m; track %var, %v   ->   %y = %x normalised by %mean and %var
+  void useRunningStatistics() {
+    llvm::SmallVector<Op *, 16> norms;
+    for (Op &op : program.ops)
+      if (op.kind == OpKind::BatchNorm)
+        norms.push_back(&op);
+    for (Op *op : norms) {
+      Value *mean = runningOf(op->result(1)), *var = runningOf(op->result(2));
+      if (!mean || !var)
+        continue; // no statistics are kept: those of the batch
+      Builder b = builderAt(*op);
+      std::string name = op->result()->name;
+      auto make = [&](OpKind k, llvm::ArrayRef<Value *> operands, Attrs attrs,
+                      const std::string &suffix) -> StatusOr<Value *> {
+        return b.op(k, operands, name + suffix, std::move(attrs));
+      };
+      Value *y = *normaliseBy(make, op->operands[0], op->operands[1], op->operands[2], mean, var,
+                              op->attrs.f("eps", 1e-5));
+      // Their views may stand behind the op.
+      for (Value *v : {mean, var})
+        if (v->def && v->def->info().isView() && v->def->operands[0]->isSymbol()) {
+          program.ops.remove(*v->def);
+          program.ops.push_front(*v->def);
+        }
+      replaceAllUses(op->result(), y, &program);
+    }
+  }
+
+  static Value *runningOf(Value *batch) {
+    for (Op *user : batch->users)
+      if (user->kind == OpKind::Track && user->operands[1] == batch)
+        return user->operands[0];
+    return nullptr;
+  }
+
   // Ops that no returned value depends on.
   void dropUnneeded() {
     llvm::SmallPtrSet<Value *, 32> needed(program.returns.begin(), program.returns.end());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gradients of matrix products, layer norm and losses.
+// Gradients of matrix products, normalisation and losses.
 #include "passes/Grad.h"
 
 namespace ds {
@@ -45,6 +45,15 @@ Status gradLayerNorm(GradCtx &c) {
                      {c.name(0), c.name(1), bias ? c.name(2) : c.name(1) + ".bias"},
                      {{"axis", c.op.attrs.i("axis", -1)}});
   for (int i = 0; i < (bias ? 3 : 2); ++i)
+    if (c.wants(i))
+      c.set(i, g->result(i));
+  return {};
+}
+
+Status gradBatchNorm(GradCtx &c) {
+  Op *g = c.b.create(OpKind::BatchNormGrad, {c.dy, c.x(0), c.x(1), c.y(1), c.y(2)},
+                     {c.name(0), c.name(1), c.name(2)}, {{"eps", c.op.attrs.f("eps", 1e-5)}});
+  for (int i = 0; i < 3; ++i)
     if (c.wants(i))
       c.set(i, g->result(i));
   return {};

@@ -52,6 +52,7 @@ Rule ruleOf(OpKind k) {
   case OpKind::Conv:
   case OpKind::Softmax:
   case OpKind::LayerNorm:
+  case OpKind::BatchNorm:    // statistics are f32
   case OpKind::CrossEntropy: // logits; the loss is f32
     return Rule::Half;
   case OpKind::Exp:
@@ -62,6 +63,7 @@ Rule ruleOf(OpKind k) {
   case OpKind::Sin:
   case OpKind::Cos:
   case OpKind::Mse: // the target is data
+  case OpKind::Track:
     return Rule::Wide;
   default:
     return Rule::Follows;
@@ -74,7 +76,7 @@ public:
 
   Status run() {
     for (Symbol *s : module.symbols())
-      if (s->symbolKind == SymbolKind::Param && isFloat(s->type.dtype))
+      if (s->symbolKind == SymbolKind::Param && !s->running && isFloat(s->type.dtype))
         s->type.dtype = half;
     llvm::SmallVector<Op *, 64> ops;
     for (Op &op : program.ops)

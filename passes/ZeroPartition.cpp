@@ -5,6 +5,7 @@
 //   stage 1  states sharded; @update works on this rank's slice and gathers the updated parameters
 //   stage 2  the same, with gradients reduced in every micro-batch
 //   stage 3  parameters sharded too: all_gather before their first use in each phase, unless resident
+// Running statistics are the first rank's on all ranks, at every stage.
 // With one rank there is no mesh, every value is local, and nothing is inserted.
 // Where gradients are reduced only at the window's boundary, @b.acc is a full `partial` accumulator and
 // @b.red takes the reduced shard; form-programs drops the reduction from all but the last micro-batch.
@@ -32,6 +33,7 @@ public:
     if (config.stage == 3)
       gatherParameters();
     placeInputs();
+    shareStatistics();
     reduceGradients();
     TRY(reinferTypes(module, micro));
     rewriteUpdate();
@@ -174,6 +176,39 @@ private:
       b.create(OpKind::ReduceScatter, {sum->result()}, {}, over(), {red});
       reduced[acc] = red;
       module.eraseOp(op);
+    }
+  }
+
+  // copy %running.new -> @running   ->   all_reduce %running.new -> @running, where only the first rank's contribution
+  // is not zero: all ranks keep its statistics.
+  void shareStatistics() {
+    llvm::SmallVector<Op *, 2> copies;
+    for (Op &op : micro.ops)
+      if (op.kind == OpKind::Copy && !op.bound.empty() && op.bound[0]->running)
+        copies.push_back(&op);
+    for (Op *copy : copies) {
+      Op *pack = copy->operands[0]->def;
+      for (int i = 0; i < static_cast<int>(pack->operands.size()); ++i) {
+        Op *track = pack->operands[i]->def;
+        Builder b(module, micro);
+        b.phase = track->phase;
+        b.before = track;
+        b.origin = track->origin;
+        Attrs attrs = track->attrs;
+        attrs.set("first_rank", true);
+        std::string name = track->result()->name;
+        module.rename(micro, track->result(), micro.uniqueName(name + ".own"));
+        pack->setOperand(i, b.op(OpKind::Track, track->operands, name, attrs));
+        if (track->result()->users.empty() && !llvm::is_contained(micro.returns, track->result()))
+          module.eraseOp(track);
+      }
+      pack->result()->type = pack->result()->type.withPlacement(Placement::Partial, axis);
+      Builder b(module, micro);
+      b.phase = copy->phase;
+      b.before = copy;
+      b.origin = {copy->origin.node, copy->origin.module, "zero-partition"};
+      b.create(OpKind::AllReduce, {pack->result()}, {}, over(), copy->bound);
+      module.eraseOp(copy);
     }
   }
 

@@ -49,7 +49,7 @@ public:
         before.insert(t.param);
   }
   bool operator()(const BucketInfo &b, const SegmentInfo &g) const {
-    return b.trainable || before.count(paramName(g)) > 0;
+    return b.trainable || b.running || before.count(paramName(g)) > 0;
   }
 
 private:

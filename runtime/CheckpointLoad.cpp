@@ -37,7 +37,7 @@ static Status checkTensors(const Schedule &s, const Manifest &m) {
       std::string key = slot.name + "/" + paramName(g);
       auto it = saved.find(key);
       if (it == saved.end()) {
-        if (b.trainable)
+        if (b.trainable || b.running)
           missing.push_back(key);
         continue; // a frozen one comes from the model
       }

@@ -26,6 +26,15 @@ static cl::list<std::string> binds("bind", cl::value_desc("input=@F.pb"), cl::ca
                                    cl::desc("Make an input the tensor in a TensorProto file"));
 static cl::opt<std::string> dropout("dropout", cl::value_desc("off"), cl::cat(category),
                                     cl::desc("off: take active Dropout out"));
+static cl::opt<std::string> bn("bn", cl::init("batch"), cl::value_desc("batch|frozen|exported"),
+                               cl::cat(category),
+                               cl::desc("BatchNormalization: by the micro-batch's own statistics, "
+                                        "by the model's stored ones, or as the node says (the "
+                                        "default of --forward)"));
+static cl::opt<std::string>
+    bnVar("bn-var", cl::init("torch"), cl::value_desc("torch|onnx"), cl::cat(category),
+          cl::desc("Variance that BatchNormalization stores: PyTorch's, which divides by one less "
+                   "than the count, or ONNX's"));
 static cl::opt<std::string>
     tiePolicy("tie-policy", cl::init("split-small"), cl::value_desc("split-small|keep"),
               cl::cat(category),
@@ -91,6 +100,15 @@ StatusOr<ImportOptions> importOptions(const PlanConfig &c) {
   if (!dropout.empty() && dropout != "off")
     return Status::error("--dropout " + dropout + ": only off is supported");
   o.dropoutOff = dropout == "off";
+  if (bn != "batch" && bn != "frozen" && bn != "exported")
+    return Status::error("--bn " + bn + ": expected batch, frozen or exported");
+  if (bnVar != "torch" && bnVar != "onnx")
+    return Status::error("--bn-var " + bnVar + ": expected torch or onnx");
+  using BatchNorm = ImportOptions::BatchNorm;
+  o.batchNorm = bn == "batch"    ? BatchNorm::Batch
+                : bn == "frozen" ? BatchNorm::Frozen
+                                 : BatchNorm::Exported;
+  o.bnVarOnnx = bnVar == "onnx";
   if (tiePolicy != "split-small" && tiePolicy != "keep")
     return Status::error("--tie-policy " + tiePolicy + ": expected split-small or keep");
   o.splitSmallTies = tiePolicy != "keep";
@@ -124,6 +142,8 @@ StatusOr<std::unique_ptr<Module>> importFed(const std::string &path, const PlanC
   TRY_ASSIGN(ImportOptions o, importOptions(c));
   o.microBatch = 0;
   o.fed = std::move(fed);
+  if (!bn.getNumOccurrences())
+    o.batchNorm = ImportOptions::BatchNorm::Exported;
   for (;;) {
     report = {};
     StatusOr<std::unique_ptr<Module>> m = imported(path, o, report);
@@ -147,6 +167,7 @@ std::string reportText(const ImportReport &r) {
        std::to_string(r.ops) + " ops");
   line(counted(r.params, "trainable parameters", r.paramElems) + ", " +
        counted(r.frozen, "frozen", r.frozenElems) + ", " +
+       (r.running ? counted(r.running, "running statistics", r.runningElems) + ", " : "") +
        counted(r.constants, "constants", r.constantElems));
   for (const std::string &t : r.ties)
     line("tied: " + t);

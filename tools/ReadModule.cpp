@@ -26,7 +26,7 @@ static Status chooseTrained(Module &m, const PlanConfig &c) {
     if (!r.isValid(error))
       return all.merge(Status::error(std::string(flag) + " '" + text + "': " + error));
     for (Symbol *s : m.symbols()) {
-      if (s->symbolKind != SymbolKind::Param)
+      if (s->symbolKind != SymbolKind::Param || s->running)
         continue;
       bool is = r.match(s->name) || (!s->exportName.empty() && r.match(s->exportName)) ||
                 (!s->module.empty() && r.match(s->module));

@@ -270,6 +270,55 @@ def mlp():
     return Mlp
 
 
+# -- ResNet -----------------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class ResnetShape:
+    blocks: int  # in each of the four stages
+    width: int  # channels of the first stage
+    image: int
+    labels: int
+
+
+RESNET_PRESETS = {
+    "tiny": ResnetShape(blocks=1, width=4, image=32, labels=10),
+    "18": ResnetShape(blocks=2, width=64, image=224, labels=1000),
+}
+
+
+def resnet():
+    from torch import nn
+    from torchvision.models.resnet import BasicBlock, ResNet
+
+    class Sized(ResNet):  # whose constructor makes widths of 64 only; blocks, names and initialisation are the same
+        def __init__(self, config):
+            nn.Module.__init__(self)
+            self._norm_layer, self.inplanes = nn.BatchNorm2d, config.width
+            self.dilation, self.groups, self.base_width = 1, 1, 64
+            self.conv1 = nn.Conv2d(3, config.width, 7, 2, 3, bias=False)
+            self.bn1 = nn.BatchNorm2d(config.width)
+            self.relu = nn.ReLU(inplace=True)
+            self.maxpool = nn.MaxPool2d(3, 2, 1)
+            for i in range(4):
+                stage = self._make_layer(BasicBlock, config.width << i, config.blocks, stride=2 if i else 1)
+                setattr(self, f"layer{i + 1}", stage)
+            self.avgpool = nn.AdaptiveAvgPool2d((1, 1))
+            self.fc = nn.Linear(config.width << 3, config.labels)
+            for module in self.modules():
+                if isinstance(module, nn.Conv2d):
+                    nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+    Sized.__module__, Sized.__qualname__ = ResNet.__module__, ResNet.__qualname__
+    return Sized
+
+
+def images(config, rows, tokens, random):
+    import torch
+
+    return {"images": torch.randn(rows, 3, config.image, config.image, generator=random)}
+
+
 FAMILIES = {
     "gpt2": Family("GPT-2 with a tied embedding (Hugging Face GPT2LMHeadModel)",
                    GPT2_PRESETS, gpt2_config, gpt2, token_ids, TOKENS, TRANSFORMER),
@@ -283,4 +332,6 @@ FAMILIES = {
                   VIT_PRESETS, vit_config, vit, pixels, {"pixel_values": {0: "batch"}}, ("attention", "dropout")),
     "mlp": Family("the MLP of DeepSpeed's introductions: embedding, residual linear layers with ReLU, layer norm, head",
                   MLP_PRESETS, lambda shape, _: shape, mlp, token_ids, TOKENS, ("tokens",)),
+    "resnet": Family("ResNet of basic blocks (torchvision): 18 is ResNet-18",
+                     RESNET_PRESETS, lambda shape, _: shape, resnet, images, {"images": {0: "batch"}}),
 }

@@ -130,6 +130,7 @@ Cases softmaxCases(const std::string &op);
 Cases matmulCases(const std::string &op);
 Cases convCases(const std::string &op);
 Cases poolCases(const std::string &op);
+Cases batchNormCases(const std::string &op);
 Cases layerNormCases(const std::string &op);
 Cases lossCases(const std::string &op);
 Cases packCases(const std::string &op);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parity cases of convolution and pooling: 1 to 3 axes, groups, strides, dilations, uneven padding, windows that do
+// Parity cases of convolution, pooling and batch normalisation: 1 to 3 axes, groups, strides, dilations, uneven padding, windows that do
 // not end flush, and shapes that oneDNN does not take.
 #include "test/unit/CpuCases.h"
 
@@ -92,6 +92,28 @@ Cases poolCases(const std::string &op) {
         attrs.set("dims", s.x);
       pushLayouts(cases, {"", op, attrs, ins, {result(DType::F32, isGrad ? s.x : y)}, {}, {}});
     }
+  return cases;
+}
+
+Cases batchNormCases(const std::string &op) {
+  Cases cases;
+  for (const Dims &x : {Dims{1, 1, 2},
+                        {4, 3},
+                        {2, 3, 5, 7},
+                        {3, 17, 4, 4},
+                        {2, 5, 3, 2, 4},
+                        {4, 2, 40, 60},
+                        {0, 2, 3},
+                        {2, 0, 3},
+                        {8, 32, 7, 7}}) {
+    Dims c = {x[1]};
+    std::vector<Tensor> ins = {f32(x), f32(c), f32(c)}, outs = {result(DType::F32, x)};
+    if (op == "batch_norm_grad")
+      ins = {f32(x), f32(x), f32(c), f32(c), f32(c, positive)};
+    for (int i = 0; i < 2; ++i)
+      outs.push_back(result(DType::F32, c));
+    pushLayouts(cases, {"", op, {{"eps", 1e-5}}, ins, outs, {}, {}});
+  }
   return cases;
 }
 

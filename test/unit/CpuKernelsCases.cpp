@@ -25,6 +25,8 @@ Cases casesOf(const std::string &op) {
       {"conv", convCases},
       {"conv_grad_input", convCases},
       {"conv_grad_weight", convCases},
+      {"batch_norm", batchNormCases},
+      {"batch_norm_grad", batchNormCases},
       {"max_pool", poolCases},
       {"max_pool_grad", poolCases},
       {"avg_pool", poolCases},
@@ -77,6 +79,8 @@ Allowance allowanceOf(const std::string &op) {
       {"conv", {2e-5, 2e-6}},
       {"conv_grad_input", {2e-5, 2e-6}},
       {"conv_grad_weight", {2e-5, 2e-6}},
+      {"batch_norm", {2e-6, 2e-6}},
+      {"batch_norm_grad", {2e-4, 4e-6}},
       {"max_pool_grad", {2e-6, 4 * kUlp}},
       {"avg_pool", {1e-12, kUlp}},
       {"avg_pool_grad", {1e-6, 4 * kUlp}},
@@ -93,7 +97,7 @@ Allowance allowanceOf(const std::string &op) {
 
 // Statistics, accumulators.
 static bool staysWide(const KernelCase &c, size_t operand) {
-  return (c.op == "layer_norm_grad" && operand >= 3) ||
+  return ((c.op == "layer_norm_grad" || c.op == "batch_norm_grad") && operand >= 3) ||
          (c.op == "cross_entropy_grad" && operand == 2) ||
          (c.op == "accumulate" && c.ins.size() == 2 && operand == 0);
 }

@@ -292,6 +292,21 @@ TEST(Shapes, Update) {
               HasSubstr("[adam_3]"));
 }
 
+TEST(Shapes, BatchNorm) {
+  Type x = f32({4, 3, 5, 5}), c = f32({3});
+  EXPECT_EQ(infer(OpKind::BatchNorm, {x, c, c}), "f32[4,3,5,5] f32[3] f32[3]");
+  EXPECT_EQ(infer(OpKind::BatchNormGrad, {x, x, c, c, c}), "f32[4,3,5,5] f32[3] f32[3]");
+  EXPECT_THAT(infer(OpKind::BatchNorm, {i64({4, 3}), c, c}), HasSubstr("[batch_norm_1]"));
+  EXPECT_THAT(infer(OpKind::BatchNorm, {c, c, c}), HasSubstr("[batch_norm_2]"));
+  EXPECT_EQ(infer(OpKind::BatchNorm, {x, c, f32({4})}),
+            "batch_norm: operand 2 is f32[4], expected f32[3] [batch_norm_3]");
+  EXPECT_THAT(infer(OpKind::BatchNormGrad, {c, x, c, c, c}), HasSubstr("[batch_norm_3]"));
+  EXPECT_THAT(infer(OpKind::BatchNorm, {x, c, c}, {{"eps", -1.0}}), HasSubstr("[batch_norm_4]"));
+  EXPECT_EQ(infer(OpKind::Track, {c, c}, {{"keep", 0.9}}), "f32[3]");
+  EXPECT_THAT(infer(OpKind::Track, {c, f32({4})}, {{"keep", 0.9}}), HasSubstr("[track_1]"));
+  EXPECT_THAT(infer(OpKind::Track, {c, c}, {{"keep", 1.5}}), HasSubstr("[track_2]"));
+}
+
 TEST(Shapes, Windows) {
   Attrs strided = {{"strides", List{2, 2}}, {"low", List{3, 3}}, {"high", List{3, 3}}};
   EXPECT_EQ(infer(OpKind::Conv, {f32({8, 3, 224, 224}), f32({64, 3, 7, 7})}, strided),

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""write_npy.py FILE.npy f32|f64|i64 DIMS VALUE...: an array of these dims ("4x3"); a single value fills it."""
+"""write_npy.py FILE.npy f32|f64|i64 DIMS VALUE...: an array of these dims ("4x3"); a single value fills it, and - reads
+all from standard input."""
 
 import struct
 import sys
 
 path, kind, dims, *values = sys.argv[1:]
+values = sys.stdin.read().split() if values == ["-"] else values
 shape = tuple(int(d) for d in dims.split("x"))
 count = 1
 for d in shape:

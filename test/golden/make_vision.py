@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""make_windows.py: writes windows.txt, convolutions, poolings and their gradients as PyTorch computes them.
+"""make_vision.py: writes vision.txt: convolutions, poolings, batch normalisation and their gradients, by PyTorch.
 
 A case is a line with the op and its attributes, then one line per tensor: name, dims, values. Values are small
 multiples of 1/8, so that sums are exact in f64. Uneven padding is put around x first.
@@ -60,4 +60,15 @@ for op, x_dims, w_dims, *rest in CASES:
     if op == "conv":
         text += line("w", w) + line("dw", w.grad)
     text += "\n"
-(pathlib.Path(__file__).parent / "windows.txt").write_text(text)
+for dims in ((4, 3, 2, 5), (6, 2)):
+    x, dy = draw(dims).requires_grad_(), draw(dims)
+    scale, bias = draw(dims[1:2]).requires_grad_(), draw(dims[1:2]).requires_grad_()
+    mean, var = draw(dims[1:2]), draw(dims[1:2]).abs()
+    text += "batch_norm\n" + line("old_mean", mean) + line("old_var", var)
+    y = F.batch_norm(x, mean, var, scale, bias, training=True, momentum=0.25, eps=0.001)
+    y.backward(dy)
+    for name, t in (("x", x), ("scale", scale), ("bias", bias), ("y", y), ("dy", dy), ("dx", x.grad),
+                    ("dscale", scale.grad), ("dbias", bias.grad), ("new_mean", mean), ("new_var", var)):
+        text += line(name, t)
+    text += "\n"
+(pathlib.Path(__file__).parent / "vision.txt").write_text(text)
