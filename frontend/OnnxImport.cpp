@@ -195,6 +195,34 @@ void Importer::renumber() {
     module->rename(*program, v, program->uniqueName(baseNames[v]));
 }
 
+// Tensors without the exporter's label, in a model that has labels, or with the names that constant folding gives.
+static void warnOfOptimisation(const std::vector<OnnxTensor> &tensors, ImportReport &report) {
+  bool labelled = false, optimised = false;
+  for (const OnnxTensor &t : tensors)
+    labelled |= t.kind == "PARAMETER";
+  std::vector<std::string> renamed, fixed;
+  for (const OnnxTensor &t : tensors) {
+    const TensorHandle &h = t.handle;
+    bool folded = h.name.rfind("onnx::", 0) == 0, used = t.isParam || t.tiedTo >= 0;
+    if (!t.kind.empty() || !(labelled || folded) || !isFloat(h.dtype))
+      continue;
+    optimised |= used;
+    bool named = h.name.find('.') != std::string::npos;
+    if (used ? !named : t.symbol != nullptr)
+      (used ? renamed : fixed)
+          .push_back(h.name + " " + std::string(text(h.dtype)) + dimsText(h.dims));
+  }
+  auto list = [](const char *what, const std::vector<std::string> &v) {
+    return v.empty() ? "" : std::string(what) + std::to_string(v.size()) + ", the first is " + v[0];
+  };
+  if (optimised)
+    report.warnings.push_back(
+        "the model was exported with optimisation; for training, export it without "
+        "(docs/exporting.md): biases that were zero are missing" +
+        list("; parameters without names, perhaps transposed: ", renamed) +
+        list("; constants that may be folded parameters, and are not trained: ", fixed));
+}
+
 void Importer::fillReport() {
   report.nodes = static_cast<int64_t>(nodes.size());
   for (Symbol *s : module->symbols()) {
@@ -225,16 +253,7 @@ void Importer::fillReport() {
     if (op == "SoftmaxCrossEntropyLoss" || op == "NegativeLogLikelihoodLoss")
       report.losses.push_back(o.name());
   }
-  bool labelled = false, anonymous = false, folded = false;
-  for (const OnnxTensor &t : tensors) {
-    labelled |= t.kind == "PARAMETER";
-    folded |= t.handle.name.rfind("onnx::", 0) == 0 && (t.isParam || t.tiedTo >= 0);
-    anonymous |= t.kind.empty() && (t.isParam || t.tiedTo >= 0);
-  }
-  if (folded || (labelled && anonymous))
-    report.warnings.push_back("the model was exported with optimisation: parameters may be folded, "
-                              "merged or missing (biases "
-                              "that were zero); export without it (docs/exporting.md)");
+  warnOfOptimisation(tensors, report);
   if (report.params == 0)
     report.warnings.push_back(
         "no trainable parameters were found; name them with --trainable REGEX");

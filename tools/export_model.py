@@ -33,13 +33,14 @@ REQUIREMENTS = "tools/requirements-export.txt"
 
 
 def export(model, inputs, path, *, input_names=("input_ids",), output_names=("logits",), exporter="dynamo",
-           optimize=False, opset=20, dynamic=None, external_data=True, stack_traces=False, label=True):
+           optimize=False, opset=20, dynamic=None, limits=None, external_data=True, stack_traces=False, label=True):
     """Write `model` called with the tuple `inputs` to `path`, and its weights to `path` + ".data".
 
     exporter   "dynamo" (torch.export) or "torchscript" (the older tracer).
     optimize   let the exporter fold and merge constants; for training this loses parameters.
     dynamic    symbolic dimensions per input name: {"input_ids": {0: "batch", 1: "seq"}}. The example inputs must then
                be larger than 1 along these dimensions, or torch.export takes the size for a constant.
+    limits     the largest size of a symbolic dimension, where the model has one: {"seq": 1024}.
     external_data=False keeps the weights inside `path` (2 GB at most).
     stack_traces=True keeps each node's Python stack: most of the file, and full of this machine's paths.
     label      say which tensors are parameters, as torch.export does by itself ("torchscript").
@@ -56,7 +57,8 @@ def export(model, inputs, path, *, input_names=("input_ids",), output_names=("lo
 
     if exporter == "dynamo":
         shapes = dynamic and tuple(
-            {axis: torch.export.Dim(dim, min=2) for axis, dim in dynamic.get(name, {}).items()} for name in input_names)
+            {axis: torch.export.Dim(dim, min=2, max=(limits or {}).get(dim)) for axis, dim in dynamic.get(name, {}).items()}
+            for name in input_names)
         program = torch.onnx.export(model, tuple(inputs), dynamo=True, optimize=optimize, dynamic_shapes=shapes,
                                     verbose=False, **names)
         if not stack_traces:
@@ -243,8 +245,8 @@ def run(args, parser):
     inputs = tuple(examples.values())
     path = args.out / "model.onnx"
     export(model, inputs, path, input_names=tuple(examples), exporter=args.exporter, optimize=args.optimize,
-           opset=args.opset, dynamic=family.dims if args.dynamic else None, external_data=args.external_data,
-           stack_traces=args.stack_traces, label=args.label)
+           opset=args.opset, dynamic=family.dims if args.dynamic else None, limits={"seq": longest} if longest else None,
+           external_data=args.external_data, stack_traces=args.stack_traces, label=args.label)
     save_config(config, args.out)
     count = sum(p.numel() for p in model.parameters())
     sizes = ", ".join(f"{f.name} {f.stat().st_size} bytes" for f in sorted(args.out.glob("model.onnx*")))

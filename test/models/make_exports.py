@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Export one tiny model of each family in every way, and compare what the importer makes of them.
 
-For each family: both exporters, opsets 18 and 20, optimised or not. The first (torch.export, opset 20, not optimised) is
+For each family: both exporters, opsets 18 and 20, fixed and named dimensions, optimised or not. The first (torch.export, opset 20, not optimised) is
 the reference; the others must be the same canonical graph up to names of values (test/frontend/Inputs/canonical.py), but
 for optimised ones, of which the difference and the importer's warnings are printed. --write also writes the models that
 are part of the tree, FAMILY-tiny/{dynamo,torchscript}. Needs the packages of tools/requirements-export.txt.
@@ -30,7 +30,14 @@ TIED = {"bert": "bert.embeddings.word_embeddings.weight=cls.predictions.decoder.
         "gpt2": "transformer.wte.weight=lm_head.weight"}
 
 
-def make(name, folder, exporter, opset, optimize):
+# exporter, opset, named dimensions, optimised
+SETTINGS = [(exporter, opset, named, optimize)
+            for opset, named, optimize in ((20, False, False), (18, False, False), (20, True, False), (20, False, True),
+                                           (18, False, True))
+            for exporter in ("dynamo", "torchscript")]
+
+
+def make(name, folder, exporter, opset, named, optimize):
     import torch
 
     family = FAMILIES[name]
@@ -39,17 +46,21 @@ def make(name, folder, exporter, opset, optimize):
     examples = family.inputs(config, 2, 16, torch.Generator().manual_seed(0))
     export_model.export(model, examples.values(), folder / "model.onnx", input_names=tuple(examples), exporter=exporter,
                         opset=opset, optimize=optimize, external_data=exporter == "dynamo",
-                        label=name == "vit")  # of ViT, two have no role that would tell
+                        dynamic=family.dims if named else None, limits={"seq": 16},
+                        label=name == "vit")  # two of its parameters have no role that would tell
     export_model.save_config(config, folder)
     export_model.check(model, tuple(examples.values()), folder / "model.onnx")
 
 
-def imported(dsopt, folder):
+def imported(dsopt, name, folder):
     """The canonical module's file, and what the importer warns of."""
     out = folder / "canonical.dsir"
+    sizes = {"batch": 2, "seq": 16}
+    named = {dim for axes in FAMILIES[name].dims.values() for dim in axes.values()} if "named" in folder.name else ()
+    command = [dsopt, folder / "model.onnx", *(f"--dim={dim}={sizes[dim]}" for dim in sorted(named))]
     with open(out, "w") as f:
-        subprocess.run([dsopt, folder / "model.onnx", "--passes=canonicalize"], stdout=f, check=True)
-    report = subprocess.run([dsopt, folder / "model.onnx", "--import-report"], capture_output=True, text=True, check=True)
+        subprocess.run([*command, "--passes=canonicalize"], stdout=f, check=True)
+    report = subprocess.run([*command, "--import-report"], capture_output=True, text=True, check=True)
     return out, [line for line in (report.stderr + report.stdout).splitlines() if "warning" in line]
 
 
@@ -61,32 +72,30 @@ def main():
     args = parser.parse_args()
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     warnings.filterwarnings("ignore")
-    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    logging.disable(logging.WARNING)
     failed = False
     with tempfile.TemporaryDirectory() as temporary:
         for name in args.families:
             reference = None
-            for optimize in (False, True):
-                for opset in (20, 18):
-                    for exporter in ("dynamo", "torchscript"):
-                        setting = f"{exporter} opset {opset}{' optimised' if optimize else ''}"
-                        folder = pathlib.Path(temporary) / name / setting.replace(" ", "-")
-                        make(name, folder, exporter, opset, optimize)
-                        if args.write and opset == 20 and not optimize and name != "gpt2":
-                            target = ROOT / f"test/models/{name}-tiny/{exporter}"
-                            shutil.rmtree(target, ignore_errors=True)
-                            shutil.copytree(folder, target)
-                        graph, losses = imported(args.bin / "dsopt", folder)
-                        reference = reference or graph
-                        tied = ["--tied", TIED[name]] if name in TIED else []
-                        p = subprocess.run([ROOT / "test/frontend/Inputs/canonical.py", reference, graph, *tied],
-                                           capture_output=True, text=True)
-                        print(f"{name}, {setting}: {'same' if p.returncode == 0 else 'differs'}")
-                        for line in losses:
-                            print(f"    {line}")
-                        if p.returncode:
-                            print("    " + "\n    ".join(p.stderr.splitlines()[2:22]))
-                            failed |= not optimize
+            for exporter, opset, named, optimize in SETTINGS:
+                setting = f"{exporter} opset {opset}{' named' if named else ''}{' optimised' if optimize else ''}"
+                folder = pathlib.Path(temporary) / name / setting.replace(" ", "-")
+                make(name, folder, exporter, opset, named, optimize)
+                if args.write and (opset, named, optimize) == (20, False, False) and name != "gpt2":
+                    target = ROOT / f"test/models/{name}-tiny/{exporter}"
+                    shutil.rmtree(target, ignore_errors=True)
+                    shutil.copytree(folder, target)
+                graph, losses = imported(args.bin / "dsopt", name, folder)
+                reference = reference or graph
+                tied = ["--tied", TIED[name]] if name in TIED else []
+                p = subprocess.run([ROOT / "test/frontend/Inputs/canonical.py", reference, graph, *tied],
+                                   capture_output=True, text=True)
+                print(f"{name}, {setting}: {'same' if p.returncode == 0 else 'differs'}", flush=True)
+                for line in losses:
+                    print(f"    {line}")
+                if p.returncode and not optimize:
+                    print("    " + "\n    ".join(p.stderr.splitlines()[2:22]))
+                    failed = True
     if failed:
         sys.exit("exports that lose nothing differ")
 
