@@ -88,12 +88,14 @@ private:
 
   Importer &im;
   std::unordered_map<std::string, std::vector<const onnx::NodeProto *>> uses; // null: as statistics
-  std::unordered_map<std::string, std::string> copies; // results of Identity
-  std::unordered_map<std::string, size_t> taken;       // tensor and module -> node
+  std::unordered_map<std::string, std::string> copies;                        // results of Identity
+  std::unordered_map<std::string, size_t> taken; // tensor and module -> node
 };
 
 } // namespace
 
-Status Importer::findRunning() { return options.batchNorm == ImportOptions::BatchNorm::Batch ? Running(*this).run() : Status(); }
+Status Importer::findRunning() {
+  return options.batchNorm == ImportOptions::BatchNorm::Batch ? Running(*this).run() : Status();
+}
 
 } // namespace ds
