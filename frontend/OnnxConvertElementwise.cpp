@@ -154,29 +154,4 @@ Status convertIdentity(Converter &c) {
   return {};
 }
 
-// Inactive dropout passes its input on. The mask output is all true.
-Status convertDropout(Converter &c) {
-  TRY(c.wantTensors(1, 3));
-  bool training = false;
-  double ratio = c.node->f("ratio", 0.5);
-  if (c.node->opset >= 12) {
-    if (c.has(2)) {
-      TRY_ASSIGN(double t, c.knownScalar(2, "training_mode"));
-      training = t != 0;
-    }
-    if (training && c.has(1)) {
-      TRY_ASSIGN(ratio, c.knownScalar(1, "ratio"));
-    }
-  }
-  if (training && ratio != 0 && !c.importer.options.dropoutOff)
-    return Status::error(
-        "Dropout: is active with ratio " + doubleText(meantBy(static_cast<float>(ratio))) +
-        ", which is not supported yet; switch it off with --dropout off, or export the "
-        "model in eval mode");
-  c.out = {c.in[0]};
-  if (c.wantsOutput(1))
-    c.out.push_back(makeSplat(DType::Bool, c.dims(0), 1));
-  return {};
-}
-
 } // namespace ds

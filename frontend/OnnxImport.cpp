@@ -171,6 +171,9 @@ Status Importer::dropDeadOps() {
     else
       module->eraseOp(ops[i]);
   }
+  for (size_t i = program->inputs.size(); i-- > 0;)
+    if (Value *in = program->inputs[i]; in->input.role == InputMeta::Role::Rng && in->users.empty())
+      module->eraseInput(*program, in);
   std::vector<Symbol *> symbols = module->symbols();
   for (Symbol *s : symbols)
     if (s->users.empty() && !returned.count(s)) {
@@ -311,6 +314,10 @@ StatusOr<std::unique_ptr<Module>> Importer::run() {
       return s;
     }
   }
+  if (options.dropout == ImportOptions::Dropout::On && report.activeDropout == 0)
+    return Status::error(
+        "--dropout on: the model has no Dropout with a ratio above 0; exporting in eval "
+        "mode takes it out, export in training mode");
   TRY(setOutputs(b));
   TRY(dropDeadOps());
   renumber();

@@ -43,8 +43,8 @@ struct ImportOptions {
   /// POSIX extended regexes, matched anywhere in initializer names and module paths. If trainable is given,
   /// exactly the matches are trainable, whatever their role in the graph; freeze then takes matches away.
   std::string trainable, freeze;
-  /// Treats active Dropout (training_mode true, ratio > 0) as identity; otherwise it is refused.
-  bool dropoutOff = false;
+  /// Which Dropout with a ratio above 0 is active: as training_mode says, all or none.
+  enum class Dropout : uint8_t { Auto, On, Off } dropout = Dropout::Auto;
   /// What BatchNormalization normalises by. Batch: the micro-batch, whatever mode the model was exported in, and the stored
   /// statistics follow. Frozen: the stored ones. Exported: as the node says, and nothing is kept.
   enum class BatchNorm { Batch, Frozen, Exported } batchNorm = BatchNorm::Batch;
@@ -73,7 +73,8 @@ struct ImportReport {
   int64_t frozen = 0, frozenElems = 0;
   int64_t running = 0,
           runningElems = 0; // statistics of BatchNormalization that micro-batches update
-  int64_t constants = 0, constantElems = 0; // data that is not a parameter
+  int64_t constants = 0, constantElems = 0;       // data that is not a parameter
+  int64_t activeDropout = 0, inactiveDropout = 0; // with a ratio above 0
   int64_t leading = 0; // leading dimension that all data inputs share, as bound; 0: none
   std::vector<std::pair<std::string, int64_t>> exampleDims; // bound by ImportOptions::exampleDims
   std::vector<std::string> symbolicDims; // names of the model's symbolic dimensions, in order

@@ -157,6 +157,9 @@ void Verifier::input(const Program &p, const Value &v) {
   if (meta.bound < 0 || (meta.bound > 0 && !isInt(v.type.dtype)))
     error(p.place, who + ": below " + std::to_string(meta.bound) + " needs an integer type, not " +
                        v.type.str() + " [G13]");
+  if (meta.role == InputMeta::Role::Rng &&
+      (v.type.dtype != DType::U64 || v.type.dims != std::vector<int64_t>{2}))
+    error(p.place, who + ": an rng is u64[2], not " + v.type.str() + " [G13]");
   if (meta.role != InputMeta::Role::Count)
     return;
   if (v.type.dtype != DType::F64 || v.type.rank() != 0)

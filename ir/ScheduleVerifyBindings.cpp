@@ -146,9 +146,13 @@ void Bindings::inputs() {
     if (counts && (buffer.type.dtype != DType::F64 || buffer.type.elems() != 1))
       f.add("S8", buffer.line,
             name + " is a count and needs the type f64[], found " + buffer.type.str());
+    if (i.meta.role == InputMeta::Role::Rng &&
+        (buffer.type.dtype != DType::U64 || buffer.type.dims != std::vector<int64_t>{2}))
+      f.add("S8", buffer.line,
+            name + " is an rng and needs the type u64[2], found " + buffer.type.str());
     if (counts && !i.meta.countOf.empty() &&
         std::none_of(s.inputs.begin(), s.inputs.end(), [&](const InputInfo &o) {
-          return o.name == i.meta.countOf && o.meta.role != InputMeta::Role::Count;
+          return o.name == i.meta.countOf && o.meta.fromData();
         }))
       f.add("S8", buffer.line,
             name + " counts " + nameText(i.meta.countOf) + ", which is no input of this schedule");

@@ -83,6 +83,21 @@ Status shapeWhere(const ShapeArgs &c) {
   return addResult(c, c.in[1].dtype, std::move(dims));
 }
 
+// dropout (x, rng): a floating-point type, unchanged; rng is the seed and a sample's number.
+Status shapeDropout(const ShapeArgs &c) {
+  TRY(wantKind(c, 0, Kinds::Float, "dropout_1"));
+  TRY(wantType(c, 1, DType::U64, {2}, "dropout_1"));
+  double ratio = c.attrs.f("ratio");
+  if (!(ratio >= 0 && ratio < 1))
+    return c.error("ratio " + doubleText(ratio) + " is not in [0, 1)", "dropout_2");
+  int64_t rows = c.attrs.i("rows"), elems = productOf(c.in[0].dims);
+  if (rows < 0 || (rows > 0 && elems % rows != 0))
+    return c.error("rows=" + std::to_string(rows) + " does not divide the " +
+                       std::to_string(elems) + " elements of " + typeText(c.in[0]),
+                   "dropout_3");
+  return addResult(c, c.in[0].dtype, c.in[0].dims);
+}
+
 // cast: any dtype to any dtype.
 Status shapeCast(const ShapeArgs &c) {
   TRY_ASSIGN(DType to, dtypeAttr(c, "to", "cast_1"));

@@ -31,10 +31,13 @@ struct Source {
 };
 
 /// How the loader fills an input, and what it checks. Text behind the input's type, in this order:
-/// "label" or "count of labels ignore -100 skip 1" (or "count" alone: one per micro-batch); for labels and
-/// data "below 50257"; labels may also have "ignore -100" and "skip 1".
+/// "label", "count of labels ignore -100 skip 1" (or "count" alone: one per micro-batch) or "rng"; for labels
+/// and data "below 50257"; labels may also have "ignore -100" and "skip 1".
 struct InputMeta {
-  enum class Role : uint8_t { Data, Label, Count } role = Role::Data;
+  /// Rng: a u64[2] with the run's seed and the number of the micro-batch's first sample, counted over all
+  /// updates, so that no epoch repeats random numbers.
+  enum class Role : uint8_t { Data, Label, Count, Rng } role = Role::Data;
+  bool fromData() const { return role == Role::Data || role == Role::Label; }
   // Count: an f64[] with this rank's number of counted label elements of the whole window.
   std::string countOf; // input whose elements are counted; empty: one per micro-batch
   bool hasIgnore = false;

@@ -272,6 +272,8 @@ std::string inputMetaText(const InputMeta &m) {
     add("label");
   if (m.role == InputMeta::Role::Count)
     add(m.countOf.empty() ? "count" : "count of " + m.countOf);
+  if (m.role == InputMeta::Role::Rng)
+    add("rng");
   if (m.hasIgnore)
     add("ignore " + std::to_string(m.ignoreIndex));
   if (m.skip)
@@ -290,6 +292,9 @@ StatusOr<InputMeta> parseInputMeta(Lexer &lex) {
     if (lex.accept("of")) {
       TRY_ASSIGN(m.countOf, lex.name());
     }
+  } else if (lex.accept("rng")) {
+    m.role = InputMeta::Role::Rng;
+    return m;
   }
   if (lex.accept("ignore")) {
     m.hasIgnore = true;

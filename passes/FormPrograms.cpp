@@ -37,6 +37,7 @@ public:
         loss = op.operands[1];
     useRunningStatistics();
     program.returns.assign({loss});
+    removeDropout(module, program); // evaluation sees every element
     dropUnneeded();
     Value *count = countInput();
     setInverseCount(/*keep=*/false);

@@ -199,6 +199,12 @@ Status gradWhere(GradCtx &c) {
   return {};
 }
 
+// The same mask on dy: it is drawn again, never stored.
+Status gradDropout(GradCtx &c) {
+  c.set(0, c.make(OpKind::Dropout, {c.dy, c.x(1)}, 0, c.op.attrs));
+  return {};
+}
+
 Status gradCast(GradCtx &c) {
   if (!isFloat(c.y()->type.dtype)) // through integers: constant almost everywhere
     return {};

@@ -18,6 +18,9 @@ namespace ds {
 /// and not in every micro-batch.
 bool reducesAtBoundary(const PlanConfig &c);
 
+/// Takes every dropout of a program out, and the input that its random numbers come from.
+void removeDropout(Module &m, Program &p);
+
 /// Lowers a module with programs to a schedule: instructions, storage, waits, lifetimes, offsets, arenas.
 StatusOr<Schedule> scheduleModule(const Module &m, const PlanConfig &c);
 

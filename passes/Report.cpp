@@ -4,6 +4,7 @@
 #include "ir/BucketMap.h"
 
 #include <algorithm>
+#include <set>
 
 namespace ds {
 
@@ -127,6 +128,30 @@ std::vector<MemoryPart> partsOfPeak(const MemoryReport &m) {
   for (auto [kind, bytes] : m.persistent)
     parts.push_back({std::string(nounOf(kind)), bytes, 1});
   return sorted(std::move(parts));
+}
+
+std::string dropoutText(const Schedule &s) {
+  std::set<int64_t> masks, others; // by key
+  std::string first;
+  for (const SchedProgram &p : s.programs)
+    for (const Instr &i : p.instrs) {
+      if (i.kind != InstrKind::Launch || i.op != OpKind::Dropout)
+        continue;
+      masks.insert(i.attrs.i("key"));
+      if (i.attrs.i("rows") != 0)
+        continue;
+      others.insert(i.attrs.i("key"));
+      if (first.empty())
+        first = i.label;
+    }
+  if (masks.empty())
+    return "";
+  std::string text = "dropout: " + std::to_string(masks.size()) +
+                     (masks.size() == 1 ? " mask" : " masks") + ", drawn by sample";
+  if (!others.empty())
+    text += "; but " + std::to_string(others.size()) + " by rank and micro-batch, first " + first +
+            ": another split of the batch draws other masks there";
+  return text;
 }
 
 int64_t runsPerUpdate(const std::string &program, int64_t gradAccum) {

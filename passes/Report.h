@@ -60,6 +60,9 @@ struct TrafficReport {
 };
 TrafficReport trafficReport(const Schedule &s);
 
+/// What dropout draws its masks by, one line for people: by sample, or which one is not. Empty: there is none.
+std::string dropoutText(const Schedule &s);
+
 /// How often a program runs in one update of A micro-batches.
 int64_t runsPerUpdate(const std::string &program, int64_t gradAccum);
 

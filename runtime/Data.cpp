@@ -11,7 +11,7 @@ namespace ds {
 StatusOr<std::vector<DataInput>> dataInputs(const Schedule &s) {
   std::vector<DataInput> out;
   for (const InputInfo &in : s.inputs) {
-    if (in.meta.role == InputMeta::Role::Count)
+    if (!in.meta.fromData())
       continue;
     int buffer = s.findPersistent(in.name);
     if (buffer < 0)

@@ -44,7 +44,7 @@ public:
   virtual Status read(int64_t sample, void *const *rows) = 0;
 };
 
-/// Data and label inputs of the plan, in the order of Schedule::inputs, without counts.
+/// Data and label inputs of the plan, in the order of Schedule::inputs; the feeder makes the others.
 StatusOr<std::vector<DataInput>> dataInputs(const Schedule &s);
 
 /// Opens what `spec` names and checks it against the inputs.

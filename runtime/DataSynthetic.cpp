@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Random samples: element e of input k in sample i is a function of (seed, k, i, e). Endless.
+#include "ir/Philox.h"
 #include "runtime/Convert.h"
 #include "runtime/Data.h"
-#include "runtime/Philox.h"
 
 #include <charconv>
 #include <fmt/format.h>

@@ -4,6 +4,7 @@
 #include "runtime/Convert.h"
 #include "runtime/Permutation.h"
 
+#include <cstring>
 #include <fmt/format.h>
 #include <optional>
 
@@ -32,6 +33,8 @@ Feeder::create(const Schedule &s, std::unique_ptr<DataSource> data, const FeedOp
     if (info.meta.role != InputMeta::Role::Count) {
       in.at = f->microBytes;
       f->microBytes += roundUp(in.bytes);
+    }
+    if (info.meta.fromData()) {
       f->dataIndex.push_back(static_cast<int>(f->inputs.size()));
       f->rowBytes.push_back(in.bytes / f->rows);
     }
@@ -99,6 +102,7 @@ void Feeder::readLoop() {
         return;
       }
       countLabels(slot);
+      fillRng(options.firstUpdate + w, static_cast<int>(r), slot);
       ring.filled.add();
     }
 }
@@ -142,6 +146,15 @@ void Feeder::countLabels(std::byte *slot) const {
     }
     convert(in.dtype, slot + in.at, DType::I64, &count, 1);
   }
+}
+
+void Feeder::fillRng(int64_t update, int rank, std::byte *slot) const {
+  for (const Input &in : inputs)
+    for (int64_t m = 0; in.meta.role == InputMeta::Role::Rng && m < micros; ++m) {
+      int64_t sample = update * window + (m * world + rank) * rows;
+      uint64_t rng[2] = {options.seed, static_cast<uint64_t>(sample)};
+      std::memcpy(slot + m * microBytes + in.at, rng, sizeof rng);
+    }
 }
 
 const void *Feeder::data(int rank, int64_t micro, int input, const Abort &abort) {

@@ -3,7 +3,8 @@
 // The host ring behind the feed stream. One thread reads whole windows (all micro-batches of one update,
 // for every local rank) ahead into two slots per rank; the feed streams copy out of them. Row r of rank p in
 // micro-batch m of a window that starts at sample s is sample s + (m * world + p) * rows + r of the epoch's
-// permutation. A short last window of an epoch is dropped.
+// permutation. A short last window of an epoch is dropped. Random numbers go by the sample's running number, which no
+// epoch starts anew.
 #pragma once
 
 #include "runtime/Arena.h"
@@ -58,6 +59,7 @@ private:
   void readLoop();
   Status readWindow(int64_t update, int rank, std::byte *slot);
   void countLabels(std::byte *slot) const;
+  void fillRng(int64_t update, int rank, std::byte *slot) const;
 
   struct Input {
     InputMeta meta;

@@ -4,7 +4,7 @@
 // of bits, walked until it lands below n. Each epoch has its own.
 #pragma once
 
-#include "runtime/Philox.h"
+#include "ir/Philox.h"
 
 namespace ds {
 

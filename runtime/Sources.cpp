@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/Sources.h"
 
+#include "ir/Philox.h"
 #include "runtime/Convert.h"
 #include "runtime/File.h"
-#include "runtime/Philox.h"
 
 #include <algorithm>
 #include <cmath>

@@ -60,7 +60,8 @@ static StatusOr<std::unique_ptr<Module>> load(const ForwardRequest &r, const Pla
     TRY_ASSIGN(std::unique_ptr<Module> m, readModule(r.path, c, report, r.assumeDims));
     if (Program *p = m->program("micro"))
       for (Value *in : p->inputs)
-        report.inputs.push_back(in->name);
+        if (in->input.fromData())
+          report.inputs.push_back(in->name);
     TRY(checkFeeds(r, report.inputs));
     return m;
   }

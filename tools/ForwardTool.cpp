@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/ForwardTool.h"
 
+#include "ir/Philox.h"
 #include "passes/PassManager.h"
 #include "runtime/Convert.h"
 #include "runtime/Forward.h"
-#include "runtime/Philox.h"
 #include "tools/ArrayFiles.h"
 #include "tools/Devices.h"
 #include "tools/ForwardModel.h"

@@ -2,8 +2,8 @@
 #include "tools/GenerateTool.h"
 
 #include "ir/Json.h"
+#include "ir/Philox.h"
 #include "runtime/Convert.h"
-#include "runtime/Philox.h"
 #include "tools/Diagnostics.h"
 
 #include "llvm/ADT/StringExtras.h"

@@ -24,8 +24,9 @@ static cl::list<std::string>
            cl::desc("Make an input a constant: a number, arange or causal"));
 static cl::list<std::string> binds("bind", cl::value_desc("input=@F.pb"), cl::cat(category),
                                    cl::desc("Make an input the tensor in a TensorProto file"));
-static cl::opt<std::string> dropout("dropout", cl::value_desc("off"), cl::cat(category),
-                                    cl::desc("off: take active Dropout out"));
+static cl::opt<std::string>
+    dropout("dropout", cl::init("auto"), cl::value_desc("auto|on|off"), cl::cat(category),
+            cl::desc("Train with the Dropout that the model marks as active, with all, with none"));
 static cl::opt<std::string> bn("bn", cl::init("batch"), cl::value_desc("batch|frozen|exported"),
                                cl::cat(category),
                                cl::desc("BatchNormalization: by the micro-batch's own statistics, "
@@ -97,9 +98,11 @@ StatusOr<ImportOptions> importOptions(const PlanConfig &c) {
     TRY_ASSIGN(auto kv, keyValue("bind", s));
     o.binds[kv.first] = kv.second;
   }
-  if (!dropout.empty() && dropout != "off")
-    return Status::error("--dropout " + dropout + ": only off is supported");
-  o.dropoutOff = dropout == "off";
+  if (dropout != "auto" && dropout != "on" && dropout != "off")
+    return Status::error("--dropout " + dropout + ": expected auto, on or off");
+  o.dropout = dropout == "on"    ? ImportOptions::Dropout::On
+              : dropout == "off" ? ImportOptions::Dropout::Off
+                                 : ImportOptions::Dropout::Auto;
   if (bn != "batch" && bn != "frozen" && bn != "exported")
     return Status::error("--bn " + bn + ": expected batch, frozen or exported");
   if (bnVar != "torch" && bnVar != "onnx")
@@ -169,6 +172,9 @@ std::string reportText(const ImportReport &r) {
        counted(r.frozen, "frozen", r.frozenElems) + ", " +
        (r.running ? counted(r.running, "running statistics", r.runningElems) + ", " : "") +
        counted(r.constants, "constants", r.constantElems));
+  if (r.activeDropout || r.inactiveDropout)
+    line(std::to_string(r.activeDropout) + " Dropout active, " + std::to_string(r.inactiveDropout) +
+         " inactive");
   for (const std::string &t : r.ties)
     line("tied: " + t);
   for (const std::string &u : r.unused)

@@ -198,6 +198,11 @@ StatusOr<std::string> summaryText(const LoadedModel &model, Status &fits) {
     out += "no effect: " + n + "\n";
   for (const std::string &w : model.report.warnings)
     out += "warning: " + w + "\n";
+  if (std::string masks = dropoutText(chosen); !masks.empty())
+    out += masks + "\n";
+  if (int64_t n = model.report.inactiveDropout)
+    out += "dropout: " + std::to_string(n) + (n == 1 ? " node is" : " nodes are") +
+           " inactive; --dropout on trains with all\n";
   for (const std::string &u : unusedParams(model, chosen))
     out += "unused: " + u + ": the loss does not depend on it, it stays as it is\n";
 

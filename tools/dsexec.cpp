@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // dsexec: trains under a schedule, or runs a model once.
+#include "passes/Report.h"
 #include "runtime/Checkpoint.h"
 #include "runtime/File.h"
 #include "runtime/Log.h"
@@ -240,6 +241,8 @@ static StatusOr<int> run() {
                << deviceName << ", stage " << plan.step.stage << ", micro-batch "
                << plan.step.microBatch << " x " << plan.step.gradAccum << ", arena "
                << sizeText(t->arenaBytes()) << " per rank\n";
+  if (std::string masks = dropoutText(plan); !masks.empty())
+    llvm::outs() << masks << "\n";
   for (const std::string &note : t->notes())
     llvm::outs() << note << "\n";
   if (!from.empty())

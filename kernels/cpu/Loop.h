@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <type_traits>
 
 namespace ds::cpu {
 
@@ -36,7 +37,8 @@ public:
   int64_t dims[kMaxRank];
   int64_t strides[kLoopOperands][kMaxRank];
 
-  /// body(offsets, n): n elements along the innermost axis, starting at offsets.
+  /// body(offsets, n): n elements along the innermost axis, starting at offsets. body(offsets, n, first): and the
+  /// number of the first one in row-major order.
   template <class F> void forEach(int threads, const F &body) const {
     if (total == 0)
       return;
@@ -49,7 +51,11 @@ public:
         Offsets off = c.off;
         for (int k = 0; k < operands; ++k)
           off[k] += from * strides[k][rank - 1];
-        body(off, std::min(pieceElems, dims[rank - 1] - from));
+        int64_t n = std::min(pieceElems, dims[rank - 1] - from);
+        if constexpr (std::is_invocable_v<F, const Offsets &, int64_t, int64_t>)
+          body(off, n, i / pieces * dims[rank - 1] + from);
+        else
+          body(off, n);
         if (++piece == pieces) {
           piece = 0;
           next(c);

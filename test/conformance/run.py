@@ -99,7 +99,13 @@ def run_set(model, path, folder):
     return "pass"
 
 
+# Their results are random, and --forward leaves active Dropout out.
+RANDOM = {f"test_training_dropout{form}" for form in ("", "_mask", "_default", "_default_mask")}
+
+
 def run_test(path):
+    if path.name in RANDOM:
+        return "random: --forward leaves active Dropout out"
     model = protos.Model(path / "model.onnx")
     for folder in sorted(path.glob("test_data_set_*")):
         result = run_set(model, path / "model.onnx", folder)

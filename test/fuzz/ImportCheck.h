@@ -11,7 +11,7 @@
 namespace ds::fuzz {
 
 /// An imported module is valid and its text reads back to itself. Tries the model as it is, and if that fails with
-/// every symbolic dimension bound, missing data accepted and Dropout off.
+/// every symbolic dimension bound, missing data accepted and Dropout on.
 inline void checkImport(const std::string &path) {
   ImportOptions options;
   ImportReport report;
@@ -19,7 +19,8 @@ inline void checkImport(const std::string &path) {
   if (!m.ok()) {
     for (const std::string &name : report.symbolicDims)
       options.dims.emplace_back(name, 2);
-    options.allowMissingData = options.dropoutOff = true;
+    options.allowMissingData = true;
+    options.dropout = ImportOptions::Dropout::On;
     report = {};
     m = importOnnx(path, options, &report);
   }

@@ -152,6 +152,14 @@ Value *GraphMaker::ids(int64_t bound) {
   return v;
 }
 
+Value *GraphMaker::rng() {
+  if (Value *v = program->find("rng"))
+    return v;
+  Value *v = module->addInput(*program, "rng", Type(DType::U64, {2}));
+  v->input.role = InputMeta::Role::Rng;
+  return v;
+}
+
 // The name holds key, place and shape, so that equal ones meet, in other layers too. Without paths its trailing digits name
 // the layer.
 Value *GraphMaker::plainParam(const Dims &dims, double std, bool trainable) {

@@ -39,6 +39,8 @@ public:
   Value *constant(const Dims &dims, double low, double high, DType t = DType::F32);
   /// The integer input that choose picks, or null if there is none; drawn below `bound`.
   Value *ids(int64_t bound);
+  /// The input that random numbers are drawn from.
+  Value *rng();
   int64_t size() { return choose.of(spec.sizes); }
   int64_t axis(Value *v) { return 1 + choose.below(v->type.rank() - 1); } // of rank 2 or more
 

@@ -116,6 +116,12 @@ static Value *where(GraphMaker &g, Value *x, Value *y) {
   return g.choose.chance(50) ? g.op(OpKind::Where, {c, x, o}) : g.op(OpKind::Where, {c, o, x});
 }
 
+static Value *dropout(GraphMaker &g, Value *x, Value *) {
+  double ratio = 0.125 * static_cast<double>(g.choose.below(5));
+  return g.op(OpKind::Dropout, {x, g.rng()},
+              {{"ratio", ratio}, {"key", g.choose.below(4)}, {"rows", g.rows}});
+}
+
 void addElementwiseRows(std::vector<Row> &r) {
   r.push_back({"neg", {OpKind::Neg}, unary<OpKind::Neg>});
   r.push_back({"abs", {OpKind::Abs}, unary<OpKind::Abs>});
@@ -145,6 +151,7 @@ void addElementwiseRows(std::vector<Row> &r) {
   r.push_back({"divide", {OpKind::Div}, divide});
   r.push_back({"mod", {OpKind::Mod}, mod});
   r.push_back({"pow", {OpKind::Pow}, pow});
+  r.push_back({"dropout", {OpKind::Dropout}, dropout});
   r.push_back({"where",
                {OpKind::Where, OpKind::Eq, OpKind::Lt, OpKind::Le, OpKind::Gt, OpKind::Ge,
                 OpKind::And, OpKind::Or, OpKind::Xor, OpKind::Not, OpKind::IsNan, OpKind::IsInf},

@@ -122,6 +122,7 @@ Cases binaryCases(const std::string &op);
 Cases powCases(const std::string &op);
 Cases whereCases(const std::string &op);
 Cases castCases(const std::string &op);
+Cases dropoutCases(const std::string &op);
 Cases moveCases(const std::string &op);
 Cases concatCases(const std::string &op);
 Cases gatherCases(const std::string &op);

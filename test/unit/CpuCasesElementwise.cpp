@@ -146,4 +146,32 @@ Cases castCases(const std::string &) {
   return cases;
 }
 
+// Rows of all residues by the four words of a block, rows that pieces of a launch end in, and samples that carry.
+Cases dropoutCases(const std::string &) {
+  Cases cases;
+  struct Form {
+    Dims dims;
+    int64_t rows;
+    double first;
+  };
+  auto rng = [](double first) {
+    return tensor(DType::U64, {2}, [n = 0, first]() mutable { return n++ ? first : 77.0; });
+  };
+  for (DType t : {DType::F32, DType::F64, DType::BF16, DType::F16})
+    for (const Form &f : {Form{{}, 0, 0},
+                          {{0}, 0, 3},
+                          {{7}, 7, 3},
+                          {{5, 9}, 5, 4294967290.0},
+                          {{2, 3, 33}, 2, 1e15},
+                          {{2, 3, 33}, 0, 8},
+                          {{3, 4099}, 3, 0},
+                          {{40001}, 1, 12}}) {
+      Attrs attrs{{"ratio", 0.3}, {"key", int64_t{5}}, {"rows", f.rows}};
+      KernelCase c{"", "dropout", attrs, {any(t, f.dims), rng(f.first)}, {result(t, f.dims)},
+                   {}, {}};
+      t == DType::F32 ? pushLayouts(cases, c) : push(cases, c);
+    }
+  return cases;
+}
+
 } // namespace ds::test

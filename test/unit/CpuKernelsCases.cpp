@@ -18,6 +18,7 @@ Cases casesOf(const std::string &op) {
       {"pow", powCases},
       {"where", whereCases},
       {"cast", castCases},
+      {"dropout", dropoutCases},
       {"concat", concatCases},
       {"gather", gatherCases},
       {"gather_grad", gatherCases},

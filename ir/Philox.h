@@ -15,18 +15,22 @@ struct Philox {
   uint64_t key = 0;
   uint64_t stream = 0; // upper half of the counter: independent sequences under one key
 
+  static constexpr int kRounds = 10;
+  static constexpr uint32_t kM0 = 0xD2511F53, kM1 = 0xCD9E8D57; // multipliers
+  static constexpr uint32_t kW0 = 0x9E3779B9, kW1 = 0xBB67AE85; // what a round adds to the key
+
   /// Four random words for counter value n.
   std::array<uint32_t, 4> block(uint64_t n) const {
     std::array<uint32_t, 4> c = {static_cast<uint32_t>(n), static_cast<uint32_t>(n >> 32),
                                  static_cast<uint32_t>(stream),
                                  static_cast<uint32_t>(stream >> 32)};
     auto k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
-    for (int round = 0; round < 10; ++round) {
-      uint64_t a = uint64_t(0xD2511F53u) * c[0], b = uint64_t(0xCD9E8D57u) * c[2];
+    for (int round = 0; round < kRounds; ++round) {
+      uint64_t a = uint64_t(kM0) * c[0], b = uint64_t(kM1) * c[2];
       c = {static_cast<uint32_t>(b >> 32) ^ c[1] ^ k0, static_cast<uint32_t>(b),
            static_cast<uint32_t>(a >> 32) ^ c[3] ^ k1, static_cast<uint32_t>(a)};
-      k0 += 0x9E3779B9u;
-      k1 += 0xBB67AE85u;
+      k0 += kW0;
+      k1 += kW1;
     }
     return c;
   }
