@@ -160,9 +160,11 @@ Status convertConvTranspose(Converter &c) {
     int64_t whole = w.strides[i] * (w.in[i] - 1) + more[i] + w.reach(i);
     if (!wanted.empty()) {
       int64_t total = whole - wanted[i];
-      if (total < 0)
+      if (more[i] - total >= w.strides[i])
         return c.error("output_shape " + dimsText(wanted) + " is larger than what " +
                        dimsText(w.in) + " gives without padding");
+      whole = std::max(whole, wanted[i]); // the rest is as under output_padding
+      total = std::max<int64_t>(0, total);
       w.low[i] = w.autoPad == "SAME_UPPER" ? total / 2 : total - total / 2;
       w.high[i] = total - w.low[i];
     }

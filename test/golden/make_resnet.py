@@ -84,14 +84,14 @@ def train(make_model, samples, config, ranks, dtype):
     return curve, tensors, evaluate(model, images, labels)
 
 
-def make(make_model, size, rows, samples, model, out, data):
+def make(make_model, size, rows, samples, model, out, data, slower=1):
     subprocess.run([sys.executable, ROOT / "test/exec/Inputs/random_images.py", data, str(samples), "3", str(size),
                     str(CLASSES), "1"], check=True)
     export(make_model().eval(), (torch.zeros(rows, 3, size, size),), model / "model.onnx", input_names=("images",),
            dynamic={"images": {0: "batch"}})
     for run, (ranks, rate) in RUNS.items():
         config = {"train_batch_size": rows,
-                  "optimizer": {"type": "SGD", "params": {"lr": rate, "momentum": 0.9}},
+                  "optimizer": {"type": "SGD", "params": {"lr": rate / slower, "momentum": 0.9}},
                   "zero_allow_untested_optimizer": True, "gradient_clipping": 0.0}
         (out / f"{run}.ds_config.json").write_text(json.dumps(config, indent=2) + "\n")
         single, final, held = train(make_model, data, config, ranks, torch.float32)
@@ -113,7 +113,7 @@ def main():
     torch.set_num_threads(2)
     if args.full:
         args.full.mkdir(parents=True, exist_ok=True)
-        make(lambda: make_module("18", args.size), args.size, 32, 64, args.full, args.full, args.full / "data")
+        make(lambda: make_module("18", args.size), args.size, 32, 64, args.full, args.full, args.full / "data", 16)
     else:
         (HERE / "resnet-tiny").mkdir(exist_ok=True)
         with tempfile.TemporaryDirectory() as data:
