@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Time one fp32 AdamW update of GPT-2 in PyTorch eager on the CPU: the peer that our own step is measured against.
+"""Time one AdamW update of GPT-2 in PyTorch eager on the CPU: the peer that our own step is measured against.
 
-Forward, token-mean cross entropy, backward and a fused AdamW step on random tokens; the model is 124M by default. Prints
-one line: `model batch seq threads best_ms median_ms tokens_per_s loss`. Needs the packages of tools/requirements-export.txt.
+Forward, token-mean cross entropy, backward and a fused AdamW step on random tokens; the model is 124M by default. bf16 is a
+bf16 model with fp32 masters in the optimizer, as DeepSpeed trains it. Prints one line: `model batch seq threads best_ms median_ms tokens_per_s loss`. Needs the packages of tools/requirements-export.txt.
 """
 
 import argparse
@@ -26,6 +26,7 @@ def main():
     parser.add_argument("--seq", type=int, default=256, metavar="N", help="tokens per row (default 256)")
     parser.add_argument("--threads", type=int, default=2, metavar="N", help="torch threads (default 2)")
     parser.add_argument("--updates", type=int, default=5, metavar="N", help="timed updates, after one untimed (default 5)")
+    parser.add_argument("--type", choices=("fp32", "bf16"), default="fp32", help="of weights and activations (default fp32)")
     parser.add_argument("--attention", choices=("eager", "sdpa"), default="sdpa", help="attention (default sdpa)")
     args = parser.parse_args()
     shape = GPT2_PRESETS[args.preset]
@@ -38,17 +39,30 @@ def main():
 
     torch.set_num_threads(args.threads)
     model = build_gpt2(shape, seed=0, attention=args.attention)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.01, fused=True)
+    weights = list(model.parameters())
+    masters = weights
+    if args.type == "bf16":
+        masters = [torch.nn.Parameter(w.detach().clone()) for w in weights]
+        model.bfloat16()
+        weights = list(model.parameters())
+    optimizer = torch.optim.AdamW(masters, lr=1e-4, weight_decay=0.01, fused=True)
     tokens = torch.randint(shape.vocab, (args.batch, args.seq + 1), generator=torch.Generator().manual_seed(0))
 
     times = []
     for _ in range(args.updates + 1):
         start = time.perf_counter()
         logits = model(tokens[:, :-1])
-        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
-        optimizer.zero_grad(set_to_none=True)
+        loss = torch.nn.functional.cross_entropy(logits.float().flatten(0, 1), tokens[:, 1:].flatten())
+        model.zero_grad(set_to_none=True)
         loss.backward()
+        if args.type == "bf16":
+            for master, weight in zip(masters, weights):
+                master.grad = weight.grad.float()
         optimizer.step()
+        if args.type == "bf16":
+            with torch.no_grad():
+                for master, weight in zip(masters, weights):
+                    weight.copy_(master)
         times.append((time.perf_counter() - start) * 1e3)
     timed = times[1:]
     rate = args.batch * args.seq / statistics.median(timed) * 1e3
