@@ -5,8 +5,10 @@
 #include "runtime/Convert.h"
 #include "runtime/File.h"
 #include "runtime/Safetensors.h"
+#include "runtime/Sources.h"
 
 #include <algorithm>
+#include <cstring>
 #include <fmt/format.h>
 #include <map>
 #include <set>
@@ -69,6 +71,20 @@ Status begin(const Layout &l, const std::string &path) {
   return file.close();
 }
 
+// Frozen weights of 16 bits have no master. What they were rounded from is what the model's file holds, unless they
+// came from a checkpoint: then the file rounds to something else. Leaves `out` empty in that case.
+Status readUnrounded(const Schedule &s, const SegmentInfo &g, DType to, DType kept,
+                     const void *data, int64_t begin, int64_t n, std::vector<std::byte> &out) {
+  out.resize(static_cast<size_t>(n * byteSize(to)));
+  std::vector<std::byte> rounded(static_cast<size_t>(n * byteSize(kept)));
+  int64_t total = Type(to, g.shape).elems();
+  TRY(readSource({g.param, &g.source, total, to}, s.directory, begin, n, out.data()));
+  TRY(readSource({g.param, &g.source, total, kept}, s.directory, begin, n, rounded.data()));
+  if (std::memcmp(rounded.data(), data, rounded.size()) != 0)
+    out.clear();
+  return {};
+}
+
 Status writeSlice(const Schedule &s, const LoadedRank &rank, const Layout &l,
                   const std::string &path) {
   TRY_ASSIGN(File file, File::openWrite(path));
@@ -85,9 +101,14 @@ Status writeSlice(const Schedule &s, const LoadedRank &rank, const Layout &l,
     for (int64_t e = lo; e < hi; e += kStep) {
       int64_t n = std::min(kStep, hi - e), size = byteSize(t.dtype);
       const void *from = data + (e - base) * byteSize(kept);
+      chunk.clear();
+      if (!b.trainable && byteSize(kept) < size)
+        TRY(readUnrounded(s, *t.segment, t.dtype, kept, from, e - t.segment->at, n, chunk));
       if (t.dtype != kept) {
+        bool isRead = !chunk.empty();
         chunk.resize(static_cast<size_t>(n * size));
-        convert(t.dtype, chunk.data(), kept, from, n);
+        if (!isRead)
+          convert(t.dtype, chunk.data(), kept, from, n);
         from = chunk.data();
       }
       TRY(file.write(from, n * size,
