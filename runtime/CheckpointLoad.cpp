@@ -72,13 +72,17 @@ Status checkResume(const Schedule &s, const Manifest &m) {
                                         "({} x {} x {}); it must stay the same",
                                         m.globalBatch(), m.world, m.microBatch, m.gradAccum, batch,
                                         s.world(), s.step.microBatch, s.step.gradAccum)));
+  std::vector<int> startAnew = scaleScalars(s);
   for (int b : stateScalars(s)) {
     const Buffer &buffer = s.persistent[static_cast<size_t>(b)];
     auto it = std::find_if(m.scalars.begin(), m.scalars.end(),
                            [&](const CheckpointScalar &c) { return c.name == buffer.name; });
+    if (it == m.scalars.end() &&
+        std::find(startAnew.begin(), startAnew.end(), b) != startAnew.end())
+      continue;
     if (it == m.scalars.end())
       all.merge(Status::error(fmt::format("the checkpoint has no scalar {}", buffer.name))
-                    .note("was it made with another optimizer or scheduler?"));
+                    .note("was it made with another optimizer, scheduler or precision?"));
     else if (it->type.dtype != buffer.type.dtype || it->type.dims != buffer.type.dims)
       all.merge(Status::error(fmt::format("the checkpoint's {} is {}, the plan's is {}",
                                           buffer.name, it->type.str(), buffer.type.str())));

@@ -64,6 +64,16 @@ std::vector<int> stateScalars(const Schedule &s) {
   return out;
 }
 
+std::vector<int> scaleScalars(const Schedule &s) {
+  std::vector<int> out;
+  const SchedProgram *update = s.program("update");
+  for (const Instr &i : update ? update->instrs : std::vector<Instr>())
+    if (i.kind == InstrKind::Launch && i.op == OpKind::LossScale)
+      for (PlaceRef r : i.outs)
+        out.push_back(resolve(s, *update, r).bufferIndex);
+  return out;
+}
+
 ElemRange ownedElems(const Schedule &s, const BucketInfo &b, const SegmentInfo &g, int64_t rank) {
   int64_t slice = b.elems / s.world(), begin = rank * slice, total = Type(b.dtype, g.shape).elems();
   return {std::clamp<int64_t>(begin - g.at, 0, total),

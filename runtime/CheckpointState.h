@@ -24,6 +24,9 @@ std::vector<StateSlot> roundedSlots(const Schedule &s);
 /// Scalars that update changes (buffer indices): learning rate, step, running products.
 std::vector<int> stateScalars(const Schedule &s);
 
+/// Of these, what a dynamic loss scale goes by. A checkpoint of another precision has none of it, and it starts anew.
+std::vector<int> scaleScalars(const Schedule &s);
+
 /// The name that a parameter has in files.
 inline const std::string &paramName(const SegmentInfo &g) {
   return g.exportName.empty() ? g.param : g.exportName;

@@ -236,6 +236,14 @@ Status Trainer::Impl::readResume() {
   for (const CheckpointScalar &c : resumed.scalars)
     if (c.name == "lr" && std::find(scalars.begin(), scalars.end(), lr) == scalars.end())
       notes.push_back("the checkpoint was made with a learning rate schedule, this run has none");
+  std::vector<int> scale = scaleScalars(schedule);
+  auto isSaved = [&](int b) {
+    const std::string &name = schedule.persistent[static_cast<size_t>(b)].name;
+    return std::any_of(resumed.scalars.begin(), resumed.scalars.end(),
+                       [&](const CheckpointScalar &c) { return c.name == name; });
+  };
+  if (!std::all_of(scale.begin(), scale.end(), isSaved))
+    notes.push_back("the checkpoint was made without a dynamic loss scale; it starts anew");
   updates = firstUpdate = resumed.update;
   return {};
 }
