@@ -4,7 +4,8 @@
 
     test/bench/resnet_vs_torch.py --python VENV/bin/python --model DIR/model.onnx [--bin build/release/bin] [--rounds 3]
 
-DIR is what `test/golden/make_resnet.py --full DIR` has left; --python is the interpreter that has the packages of
+The model comes from `tools/export_model.py resnet --preset 18 --dynamic --out DIR`, for images of 224 x 224 and 1,000 classes;
+--size and --classes say what another one takes. --python is the interpreter that has the packages of
 tools/requirements-export.txt. Prints both medians over all rounds and their ratio (ours / PyTorch's).
 """
 
@@ -18,11 +19,11 @@ import tempfile
 
 PEER = """
 import statistics, sys, time, torch, torchvision
-batch, size, threads, updates = map(int, sys.argv[1:])
+batch, size, classes, threads, updates = map(int, sys.argv[1:])
 torch.set_num_threads(threads)
-model = torchvision.models.resnet18(weights=None, num_classes=10).train()
+model = torchvision.models.resnet18(weights=None, num_classes=classes).train()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
-images, labels = torch.randn(batch, 3, size, size), torch.randint(10, (batch,))
+images, labels = torch.randn(batch, 3, size, size), torch.randint(classes, (batch,))
 times = []
 for _ in range(updates + 1):
     start = time.perf_counter()
@@ -36,7 +37,7 @@ print(statistics.median(times[1:]))
 
 
 def torch_times(args):
-    sizes = [str(n) for n in (args.batch, args.size, args.threads, args.updates)]
+    sizes = [str(n) for n in (args.batch, args.size, args.classes, args.threads, args.updates)]
     return float(subprocess.run([args.python, "-c", PEER, *sizes], check=True, capture_output=True, text=True).stdout)
 
 
@@ -57,7 +58,7 @@ def main():
     parser.add_argument("--python", required=True)
     parser.add_argument("--model", required=True)
     parser.add_argument("--bin", default="build/release/bin")
-    for name, value in (("batch", 16), ("size", 64), ("threads", 2), ("updates", 5), ("rounds", 3)):
+    for name, value in (("batch", 16), ("size", 224), ("classes", 1000), ("threads", 2), ("updates", 5), ("rounds", 3)):
         parser.add_argument("--" + name, type=int, default=value, metavar="N")
     args = parser.parse_args()
     ours, theirs = [], []
