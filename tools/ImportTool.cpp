@@ -143,6 +143,8 @@ StatusOr<std::unique_ptr<Module>> importFed(const std::string &path, const PlanC
                                             std::map<std::string, FedArray> fed,
                                             ImportReport &report) {
   TRY_ASSIGN(ImportOptions o, importOptions(c));
+  if (o.dropout == ImportOptions::Dropout::On)
+    return Status::error("--dropout on is about training; a model that runs once drops nothing");
   o.microBatch = 0;
   o.fed = std::move(fed);
   if (!bn.getNumOccurrences())

@@ -9,13 +9,9 @@ The model comes from `tools/export_model.py resnet --preset 18 --dynamic --out D
 tools/requirements-export.txt. Prints both medians over all rounds and their ratio (ours / PyTorch's).
 """
 
-import argparse
-import json
-import pathlib
-import statistics
 import subprocess
-import sys
-import tempfile
+
+import against_torch
 
 PEER = """
 import statistics, sys, time, torch, torchvision
@@ -36,39 +32,19 @@ print(statistics.median(times[1:]))
 """
 
 
-def torch_times(args):
+def torch_ms(args):
     sizes = [str(n) for n in (args.batch, args.size, args.classes, args.threads, args.updates)]
     return float(subprocess.run([args.python, "-c", PEER, *sizes], check=True, capture_output=True, text=True).stdout)
 
 
-def our_times(args):
-    with tempfile.TemporaryDirectory() as folder:
-        log = pathlib.Path(folder) / "log.jsonl"
-        subprocess.run([str(pathlib.Path(args.bin) / "dsexec"), args.model, "--world-size", "1", "--micro-batch",
-                        str(args.batch), "--grad-accum", "1", "--optimizer", "sgd", "--lr", "0.01", "--set", "momentum=0.9",
-                        "--set", "clip=0", "--loss", "ce:logits=logits,labels=labels", "--data", "synthetic:1", "--steps",
-                        str(args.updates + 1), "--threads", str(args.threads), "--log-json", str(log)],
-                       check=True, stdout=subprocess.DEVNULL, stderr=sys.stderr)
-        steps = [json.loads(line)["step_ms"] for line in log.read_text().splitlines()]
-        return statistics.median(steps[1:])
+def our_ms(args):
+    return against_torch.dsexec_ms(args, ["--optimizer", "sgd", "--lr", "0.01", "--set", "momentum=0.9", "--set", "clip=0"])
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--python", required=True)
-    parser.add_argument("--model", required=True)
-    parser.add_argument("--bin", default="build/release/bin")
-    for name, value in (("batch", 16), ("size", 224), ("classes", 1000), ("threads", 2), ("updates", 5), ("rounds", 3)):
-        parser.add_argument("--" + name, type=int, default=value, metavar="N")
-    args = parser.parse_args()
-    ours, theirs = [], []
-    for round_ in range(args.rounds):
-        ours.append(our_times(args))
-        theirs.append(torch_times(args))
-        print(f"round {round_ + 1}: dsexec {ours[-1]:.0f} ms, PyTorch eager {theirs[-1]:.0f} ms", flush=True)
-    a, b = statistics.median(ours), statistics.median(theirs)
-    print(f"B{args.batch} {args.size}x{args.size}, {args.threads} threads: dsexec {a:.0f} ms, PyTorch eager {b:.0f} ms, "
-          f"ratio {a / b:.2f}")
+    numbers = (("batch", 16), ("size", 224), ("classes", 1000), ("updates", 5))
+    args = against_torch.parser(__doc__, numbers).parse_args()
+    against_torch.compare(args, f"B{args.batch} {args.size}x{args.size}", our_ms, torch_ms)
 
 
 if __name__ == "__main__":
