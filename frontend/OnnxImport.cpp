@@ -207,7 +207,7 @@ static void warnOfOptimisation(const std::vector<OnnxTensor> &tensors, ImportRep
   for (const OnnxTensor &t : tensors) {
     const TensorHandle &h = t.handle;
     bool folded = h.name.rfind("onnx::", 0) == 0, used = t.isParam || t.tiedTo >= 0;
-    if (!t.kind.empty() || !(labelled || folded) || !isFloat(h.dtype))
+    if (!t.kind.empty() || t.isRunning || !(labelled || folded) || !isFloat(h.dtype))
       continue;
     optimised |= used;
     bool named = h.name.find('.') != std::string::npos;
