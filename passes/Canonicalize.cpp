@@ -17,10 +17,19 @@ namespace ds {
 
 namespace {
 
-// x + 0, x - 0, x * 1, x / 1: masks that hide nothing, scales that change nothing. (-0 + 0 stays -0.)
+// The fill whose one value is all that v holds, in whatever shape.
+const Op *fillOf(const Value *v) {
+  const Op *op = v->def;
+  while (op && (op->kind == OpKind::Reshape || op->kind == OpKind::Broadcast))
+    op = op->operands[0]->def;
+  return op && op->kind == OpKind::Fill ? op : nullptr;
+}
+
+// x + 0, x - 0, x * 1, x / 1: masks that hide nothing, scales that change nothing, the zero bias that torch.export gives
+// a convolution without one. (-0 + 0 stays -0.)
 bool isNeutral(const Op &op, double neutral) {
-  const Op *constant = op.operands[1]->def;
-  return constant && constant->kind == OpKind::Fill && constant->attrs.f("value") == neutral &&
+  const Op *fill = fillOf(op.operands[1]);
+  return fill && fill->attrs.f("value") == neutral &&
          op.operands[0]->type.dims == op.result()->type.dims;
 }
 
@@ -68,7 +77,7 @@ void orderOperands(Op &op) {
   if (!llvm::is_contained(kCommutative, op.kind))
     return;
   auto rank = [](const Value *v) {
-    bool constant = v->def && v->def->operands.empty();
+    bool constant = v->def && (v->def->operands.empty() || fillOf(v));
     return v->isSymbol() ? 2 : constant ? 1 : 0;
   };
   Value *a = op.operands[0], *b = op.operands[1];
