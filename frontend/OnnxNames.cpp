@@ -69,13 +69,24 @@ static std::string fromMetadata(const onnx::NodeProto &n) {
   return "";
 }
 
-// "/model/layers.0/mlp/fc1/MatMul" -> "model.layers.0.mlp.fc1".
+// The part is the next one without its indices: "features" before "features.0.1".
+static bool isContainerOf(llvm::StringRef part, llvm::StringRef next) {
+  return next.consume_front(part) && next.consume_front(".") &&
+         next.find_first_not_of(".0123456789") == llvm::StringRef::npos;
+}
+
+// "/model/layers.0/mlp/fc1/MatMul" -> "model.layers.0.mlp.fc1". A part is a module's last name and the indices behind it, so
+// a Sequential, which is called itself, stands before its children as well: "/mlp/mlp.0/Gemm" -> "mlp.0".
 static std::string fromPath(const std::string &name) {
   size_t slash = name.rfind('/');
   if (slash == std::string::npos || name[0] != '/' || slash == 0)
     return "";
-  std::string path = name.substr(1, slash - 1);
-  std::replace(path.begin(), path.end(), '/', '.');
+  llvm::SmallVector<llvm::StringRef, 8> parts;
+  llvm::StringRef(name).slice(1, slash).split(parts, '/');
+  std::string path;
+  for (size_t i = 0; i < parts.size(); ++i)
+    if (i + 1 == parts.size() || !isContainerOf(parts[i], parts[i + 1]))
+      path += (path.empty() ? "" : ".") + parts[i].str();
   return path;
 }
 
