@@ -73,11 +73,14 @@ def export(model, inputs, path, *, input_names=("input_ids",), output_names=("lo
             program.save(str(path), external_data=external_data)
     elif exporter == "torchscript":
         mode = torch.onnx.TrainingMode.EVAL if optimize else torch.onnx.TrainingMode.TRAINING
-        with _no_packed_sequences(), warnings.catch_warnings():
+        with _no_packed_sequences(), _restored_buffers(model) as moved, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that this exporter is the older one, and that traces are traces
             torch.onnx.export(model, tuple(inputs), str(path), dynamo=False, do_constant_folding=optimize,
                               training=mode, dynamic_axes=dynamic, **names)
         proto = onnx.load(str(path))
+        for tensor in proto.graph.initializer:
+            if tensor.name in moved:
+                tensor.CopyFrom(onnx.numpy_helper.from_array(moved[tensor.name].numpy(), tensor.name))
         if label:
             _label(proto, model)
         onnx.save_model(proto, str(path), save_as_external_data=external_data, location=data.name, size_threshold=256)
@@ -105,6 +108,18 @@ def _label(proto, model):
 
 
 @contextlib.contextmanager
+def _restored_buffers(model):
+    """Tracing in training mode moves running statistics: those that it moved, by name, as they were and are again."""
+    before, moved = {name: buffer.clone() for name, buffer in model.named_buffers()}, {}
+    try:
+        yield moved
+    finally:
+        for name, buffer in model.named_buffers():
+            if not buffer.equal(before[name]):
+                moved[name] = buffer.copy_(before[name])
+
+
+@contextlib.contextmanager
 def _no_packed_sequences():
     """Hugging Face's masks look for packed sequences, by operators that the tracer exports wrongly or not at all."""
     import transformers.masking_utils as masks
@@ -129,7 +144,10 @@ def check(model, inputs, path, tolerance=1e-4):
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 2
     options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    # ConstantSharing makes equal vectors one, and batch normalisation in training mode writes its statistics in place: into
+    # the scale and bias of a fresh model.
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"],
+                                           disabled_optimizers=["ConstantSharing"])
     # The older exporter writes batch normalisation as training computes it, so that none is folded into a convolution.
     graph = onnx.load(path, load_external_data=False).graph
     trains = any(a.name == "training_mode" and a.i for n in graph.node if n.op_type == "BatchNormalization"

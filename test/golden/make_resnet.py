@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write PyTorch's answers for ResNets of torchvision's own blocks, trained with batch normalisation.
 
-`resnet-tiny` is exported to test/models/resnet-tiny, one block per stage and 4 channels in the first; its answers go to
-resnet-tiny/. Labels are random: what is compared is arithmetic. A run of more than one rank does as DistributedDataParallel
-does: every rank normalises by its own rows and all keep the first rank's running statistics.
+`resnet-tiny` is exported to test/models/resnet-tiny by both exporters, one block per stage and 4 channels in the first; its
+answers go to resnet-tiny/. Labels are random: what is compared is arithmetic. A run of more than one rank does as
+DistributedDataParallel does: every rank normalises by its own rows and all keep the first rank's running statistics.
 
     RUN.jsonl                per update: loss, gradient norm, learning rate; _f64: the same run in f64
     RUN.weights.safetensors  weights and running statistics behind the last update
@@ -84,11 +84,12 @@ def train(make_model, samples, config, ranks, dtype):
     return curve, tensors, evaluate(model, images, labels)
 
 
-def make(make_model, size, rows, samples, model, out, data, slower=1):
+def make(make_model, size, rows, samples, exports, out, data, slower=1):
     subprocess.run([sys.executable, ROOT / "test/exec/Inputs/random_images.py", data, str(samples), "3", str(size),
                     str(CLASSES), "1"], check=True)
-    export(make_model().eval(), (torch.zeros(rows, 3, size, size),), model / "model.onnx", input_names=("images",),
-           dynamic={"images": {0: "batch"}})
+    for exporter, folder in exports.items():
+        export(make_model().eval(), (torch.zeros(rows, 3, size, size),), folder / "model.onnx", input_names=("images",),
+               dynamic={"images": {0: "batch"}}, exporter=exporter, external_data=exporter == "dynamo", label=False)
     for run, (ranks, rate) in RUNS.items():
         config = {"train_batch_size": rows,
                   "optimizer": {"type": "SGD", "params": {"lr": rate / slower, "momentum": 0.9}},
@@ -113,11 +114,13 @@ def main():
     torch.set_num_threads(2)
     if args.full:
         args.full.mkdir(parents=True, exist_ok=True)
-        make(lambda: make_module("18", args.size), args.size, 32, 64, args.full, args.full, args.full / "data", 16)
+        make(lambda: make_module("18", args.size), args.size, 32, 64, {"dynamo": args.full}, args.full, args.full / "data", 16)
     else:
         (HERE / "resnet-tiny").mkdir(exist_ok=True)
+        folder = HERE.parent / "models/resnet-tiny"
         with tempfile.TemporaryDirectory() as data:
-            make(lambda: make_module("tiny"), 32, 32, 64, HERE.parent / "models/resnet-tiny", HERE / "resnet-tiny", pathlib.Path(data))
+            make(lambda: make_module("tiny"), 32, 32, 64, {"dynamo": folder, "torchscript": folder / "torchscript"},
+                 HERE / "resnet-tiny", pathlib.Path(data))
 
 
 if __name__ == "__main__":

@@ -44,6 +44,7 @@ def make(name, folder, exporter, opset, named, optimize):
     family = FAMILIES[name]
     config = family.config(family.presets["tiny"], Options())
     model = export_model.build(name, config).eval()
+    values = {key: value.clone() for key, value in model.state_dict().items()}
     examples = family.inputs(config, 2, 16, torch.Generator().manual_seed(0))
     export_model.export(model, examples.values(), folder / "model.onnx", input_names=tuple(examples), exporter=exporter,
                         opset=opset, optimize=optimize, external_data=exporter == "dynamo",
@@ -51,6 +52,18 @@ def make(name, folder, exporter, opset, named, optimize):
                         label=name == "vit")  # two of its parameters have no role that would tell
     export_model.save_config(config, folder)
     export_model.check(model, tuple(examples.values()), folder / "model.onnx")
+    if not optimize:
+        check_values(values, folder / "model.onnx")
+
+
+def check_values(values, path):
+    """The tensors of the file are those the model had before it was exported, which may have run it."""
+    import numpy
+    import onnx
+
+    for tensor in onnx.load(path).graph.initializer:
+        if tensor.name in values and not numpy.array_equal(onnx.numpy_helper.to_array(tensor), values[tensor.name]):
+            raise RuntimeError(f"{path}: {tensor.name} is not what the model has")
 
 
 def imported(dsopt, name, folder):
