@@ -19,9 +19,12 @@ namespace {
 
 constexpr size_t kMaxBytes = 1 << 20; // of a target file
 
+using Curves = decltype(Target::curves);
+
 struct Field {
   const char *key, *unit, *summary; // docs/targets.md is made of them
-  std::variant<int64_t Target::*, double Target::*, std::string Target::*> member;
+  std::variant<int64_t Target::*, double Target::*, std::string Target::*, Curves Target::*> member;
+  double standard = 0; // of withDefaults
 };
 
 const std::vector<Field> &fields() {
@@ -38,8 +41,69 @@ const std::vector<Field> &fields() {
       {"flops_f32", "number", "operations per second of f32 matrix products", &Target::flopsF32},
       {"flops_16bit", "number", "operations per second of fp16 or bf16 matrix products",
        &Target::flops16Bit},
+      {"host_link_bytes_per_second", "number", "between device and main memory, each way",
+       &Target::hostLinkRate, 32e9},
+      {"host_memory_bytes_per_second", "number", "rate of main memory, per rank",
+       &Target::hostMemoryRate, 50e9},
+      {"nvme_read_bytes_per_second", "number", "what a rank can read from its disks",
+       &Target::nvmeReadRate, 2.5e9},
+      {"nvme_write_bytes_per_second", "number", "what a rank can write to its disks",
+       &Target::nvmeWriteRate, 1.25e9},
+      {"launch_seconds", "number", "what each launch and copy takes beside its work",
+       &Target::launchSeconds, 2e-6},
+      {"collective_seconds", "number", "what each collective takes beside its steps and bytes",
+       &Target::collectiveSeconds, 8.4e-6},
+      {"hop_seconds", "number", "what each step of a collective takes beside its bytes",
+       &Target::hopSeconds, 5.7e-6},
+      {"product_fraction", "number", "part of the products' rates that kernels reach",
+       &Target::productFraction, 0.7},
+      {"memory_fraction", "number", "part of the memories' rates that kernels reach",
+       &Target::memoryFraction, 0.9},
+      {"link_fraction", "number", "part of the links' rates that copies and collectives reach",
+       &Target::linkFraction, 0.8},
+      {"ranks", "number", "how many ranks the rates were measured with", &Target::ranks},
+      {"curves", "object",
+       "measured rates by op and type: [[amount, amount per second], ...], in operations of "
+       "matrix products, else in bytes",
+       &Target::curves},
   };
   return all;
+}
+
+// A curve's points, by increasing amount.
+StatusOr<RateCurve> readCurve(const JsonValue &v) {
+  RateCurve curve;
+  for (const JsonMember &m : v.members) {
+    RatePoint p;
+    bool pair = m.value.kind == JsonValue::Kind::Array && m.value.members.size() == 2;
+    for (int i = 0; pair && i < 2; ++i) {
+      const JsonValue &number = m.value.members[static_cast<size_t>(i)].value;
+      StatusOr<double> n =
+          number.kind == JsonValue::Kind::Number ? parseDouble(number.text) : Status::error("");
+      pair = n.ok() && *n > 0;
+      (i == 0 ? p.amount : p.perSecond) = pair ? *n : 0;
+    }
+    if (!pair || (!curve.empty() && p.amount <= curve.back().amount))
+      return Status::error("");
+    curve.push_back(p);
+  }
+  if (v.kind != JsonValue::Kind::Array || curve.empty())
+    return Status::error("");
+  return curve;
+}
+
+Status setCurves(Curves &curves, const JsonValue &v) {
+  if (v.kind != JsonValue::Kind::Object)
+    return Status::error("curves is " + v.shown() + ", expected an object");
+  for (const JsonMember &m : v.members) {
+    StatusOr<RateCurve> curve = readCurve(m.value);
+    if (!curve.ok())
+      return Status::error("curves." + m.key +
+                           " is not a list of pairs [amount, amount per second] above 0, by "
+                           "increasing amount");
+    curves[m.key] = *curve;
+  }
+  return {};
 }
 
 Status setField(Target &t, const Field &f, const JsonValue &v) {
@@ -48,9 +112,18 @@ Status setField(Target &t, const Field &f, const JsonValue &v) {
     return Status::error(std::string(f.key) + " is " + v.shown() + ", expected " + what);
   };
   bool number = v.kind == Kind::Number;
+  if (auto *curves = std::get_if<Curves Target::*>(&f.member))
+    return setCurves(t.**curves, v);
   if (auto *text = std::get_if<std::string Target::*>(&f.member)) {
     t.**text = v.text;
     return v.kind == Kind::String ? Status() : expected("text");
+  }
+  if (f.member == decltype(f.member)(&Target::ranks)) {
+    StatusOr<int64_t> n = number ? parseInt(v.text) : Status::error("");
+    if (!n.ok() || *n < 1)
+      return expected("a whole number above 0");
+    t.ranks = *n;
+    return {};
   }
   if (auto *bytes = std::get_if<int64_t Target::*>(&f.member)) {
     StatusOr<int64_t> n = number || v.kind == Kind::String ? parseBytes(v.text) : Status::error("");
@@ -90,9 +163,23 @@ int64_t Target::deviceBytes(int64_t world) const {
   return machine / std::max<int64_t>(world, 1);
 }
 
+Target Target::withDefaults(std::vector<std::string> *missing) const {
+  Target t = *this;
+  for (const Field &f : fields()) {
+    auto *number = std::get_if<double Target::*>(&f.member);
+    if (!number || f.standard == 0 || t.**number > 0)
+      continue;
+    t.**number = f.standard;
+    if (missing)
+      missing->push_back(std::string(f.key) + " " + jsonNumber(f.standard));
+  }
+  return t;
+}
+
 const std::vector<Target> &targetTable() {
   static const std::vector<Target> table = {
-#define TARGET(name, device, host, reserve, memory, link, f32, bits16, summary)                    \
+#define TARGET(name, device, host, reserve, memory, link, f32, bits16, hostLink, hostMemory,       \
+               nvmeRead, nvmeWrite, launch, collective, hop, products, bytes, links, summary)      \
   Target{name,                                                                                     \
          summary,                                                                                  \
          int64_t{device} << 20,                                                                    \
@@ -101,7 +188,19 @@ const std::vector<Target> &targetTable() {
          (memory)*1e9,                                                                             \
          (link)*1e9,                                                                               \
          (f32)*1e12,                                                                               \
-         (bits16)*1e12},
+         (bits16)*1e12,                                                                            \
+         (hostLink)*1e9,                                                                           \
+         (hostMemory)*1e9,                                                                         \
+         (nvmeRead)*1e9,                                                                           \
+         (nvmeWrite)*1e9,                                                                          \
+         (launch)*1e-6,                                                                            \
+         (collective)*1e-6,                                                                        \
+         (hop)*1e-6,                                                                               \
+         (products)*0.01,                                                                          \
+         (bytes)*0.01,                                                                             \
+         (links)*0.01,                                                                             \
+         0,                                                                                        \
+         {}},
 #include "frontend/Targets.def"
   };
   return table;

@@ -160,9 +160,15 @@ int64_t runsPerUpdate(const std::string &program, int64_t gradAccum) {
   return program == "micro.mid" ? gradAccum - 2 : 1;
 }
 
+int64_t sentBytes(const Schedule &s, const SchedProgram &p, const Instr &i) {
+  int64_t world = s.world();
+  // An all_reduce is small, and every rank reads all others' vectors.
+  int64_t vectors = i.kind == InstrKind::AllReduce ? world : 1;
+  return vectors * i.elems / world * (world - 1) * byteSize(resolve(s, p, i.ins[0]).type->dtype);
+}
+
 TrafficReport trafficReport(const Schedule &s) {
   TrafficReport r;
-  int64_t world = s.world();
   for (const BucketInfo &b : s.buckets) {
     BucketTraffic t;
     t.bucket = b.name;
@@ -180,10 +186,7 @@ TrafficReport trafficReport(const Schedule &s) {
       if (!isCollective(i.kind))
         continue;
       int64_t runs = runsPerUpdate(p.name, s.step.gradAccum);
-      DType d = resolve(s, p, i.ins[0]).type->dtype;
-      // An all_reduce is small, and every rank reads all others' vectors.
-      int64_t vectors = i.kind == InstrKind::AllReduce ? world : 1;
-      int64_t bytes = runs * vectors * i.elems / world * (world - 1) * byteSize(d);
+      int64_t bytes = runs * sentBytes(s, p, i);
       int b = bucketOf.bucketOf(k, resolve(s, p, i.outs[0]).bufferIndex);
       if (b < 0) {
         r.scalarBytes += bytes;

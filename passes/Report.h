@@ -63,6 +63,9 @@ TrafficReport trafficReport(const Schedule &s);
 /// What dropout draws its masks by, one line for people: by sample, or which one is not. Empty: there is none.
 std::string dropoutText(const Schedule &s);
 
+/// Bytes that each rank sends for one collective: (N-1)/N of its vector, or all of it N-1 times for an all_reduce.
+int64_t sentBytes(const Schedule &s, const SchedProgram &p, const Instr &i);
+
 /// How often a program runs in one update of A micro-batches.
 int64_t runsPerUpdate(const std::string &program, int64_t gradAccum);
 

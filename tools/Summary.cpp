@@ -132,11 +132,12 @@ void timeRows(Table &t, const std::vector<StagePlan> &plans, const Target &targe
     t.row("sending, at least", plans, [&](const StagePlan &p) {
       return secondsText(static_cast<double>(p.traffic.sentBytes) / target.linkRate);
     });
-  if (target.memoryRate > 0 && target.flopsF32 > 0 && target.flops16Bit > 0)
-    t.row("computing, at least", plans, [&](const StagePlan &p) {
-      return secondsText(
-          computeSeconds(p.schedule, {target.memoryRate, target.flopsF32, target.flops16Bit}));
-    });
+  Rates peak;
+  peak.memory = target.memoryRate, peak.flopsF32 = target.flopsF32;
+  peak.flops16 = target.flops16Bit;
+  if (peak.complete(/*world=*/1))
+    t.row("computing, at least", plans,
+          [&](const StagePlan &p) { return secondsText(computeSeconds(p.schedule, peak)); });
 }
 
 // Buckets that differ by their layer only share a line.

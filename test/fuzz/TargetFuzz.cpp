@@ -16,5 +16,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   fuzz::require(t->hostMemory >= 0, "host memory is a size");
   for (double rate : {t->memoryRate, t->linkRate, t->flopsF32, t->flops16Bit})
     fuzz::require(rate >= 0 && std::isfinite(rate), "rates are numbers");
+  for (const auto &[op, curve] : t->curves) {
+    fuzz::require(!curve.empty(), "curves have points");
+    for (size_t k = 0; k < curve.size(); ++k)
+      fuzz::require(curve[k].perSecond > 0 && std::isfinite(curve[k].perSecond) &&
+                        curve[k].amount > (k ? curve[k - 1].amount : 0),
+                    "points go up");
+  }
   return 0;
 }

@@ -27,12 +27,14 @@ constexpr const char *kTwoLayers = R"(module @two {
 }
 )";
 
-Schedule planned(int64_t gradAccum) {
-  auto m = parseModule(kTwoLayers, "two.dsir");
+Schedule planned(int64_t gradAccum, const char *text = kTwoLayers, int64_t stage = 0) {
+  auto m = parseModule(text, "two.dsir");
   EXPECT_TRUE(m.ok()) << m.status().str();
   PlanConfig c;
   c.world = 2;
   c.microBatch = 4;
+  c.stage = stage;
+  c.persistenceThreshold = 0;
   c.gradAccum = gradAccum;
   c.trainBatch = 8 * gradAccum;
   c.optimizer.type = "adam";
@@ -44,23 +46,120 @@ Schedule planned(int64_t gradAccum) {
   return *s;
 }
 
+Rates rates(double memory, double flopsF32) {
+  Rates r;
+  r.memory = memory, r.flopsF32 = flopsF32, r.flops16 = 1;
+  return r;
+}
+
+// The first instruction of this label, and its seconds.
+double secondsOf(const Schedule &s, const std::string &label, const Rates &r) {
+  for (const SchedProgram &p : s.programs)
+    for (const Instr &i : p.instrs)
+      if (i.label == label)
+        return seconds(s, p, i, r);
+  ADD_FAILURE() << "no instruction " << label;
+  return 0;
+}
+
+// 4096 rows of a table of 2^20: a part of it is read.
+constexpr const char *kTable = R"(module @table {
+  param @E : f32[1048576,64] init normal(1,0.02)
+  param @w : f32[64,64] init normal(1,0.02)
+
+  func @micro(%ids: i64[4,1024]) {
+  forward:
+    %h = gather @E, %ids : f32[4,1024,64]
+    %y = matmul %h, @w : f32[4,1024,64]
+    return %y
+  }
+}
+)";
+
 } // namespace
 
 TEST(Cost, ProductsAreThoseOfTheModel) {
   // Forward 2; backward one for each weight and one for %a: 5 products of 2 x 4 x 16 x 32 operations.
   double flops = 5 * 2 * 4 * 16 * 32;
-  DeviceRates r{/*memory=*/1e30, /*flopsF32=*/1e6, /*flops16=*/1};
+  Rates r = rates(1e30, 1e6);
   EXPECT_NEAR(computeSeconds(planned(1), r), flops / 1e6, 1e-9);
   EXPECT_NEAR(computeSeconds(planned(3), r), 3 * flops / 1e6, 1e-9);
 }
 
 TEST(Cost, TheSlowerSideCounts) {
   Schedule s = planned(1);
-  double products = computeSeconds(s, {1e30, 1e6, 1}), bytes = computeSeconds(s, {1e6, 1e30, 1});
-  double both = computeSeconds(s, {1e6, 1e6, 1});
+  double products = computeSeconds(s, rates(1e30, 1e6)),
+         bytes = computeSeconds(s, rates(1e6, 1e30));
+  double both = computeSeconds(s, rates(1e6, 1e6));
   EXPECT_GT(bytes, 0);
   EXPECT_GE(both, std::max(products, bytes));
   EXPECT_LT(both, products + bytes);
+}
+
+TEST(Cost, OfATableOnlyItsRowsAreRead) {
+  Schedule s = planned(1, kTable);
+  Rates r = rates(1e6, 1e30);
+  double rows = 4 * 1024 * 64 * 4, ids = 4 * 1024 * 8;
+  EXPECT_NEAR(secondsOf(s, "h", r), (2 * rows + ids) / 1e6, 1e-9);
+  r.launch = 0.5;
+  EXPECT_NEAR(secondsOf(s, "h", r), 0.5 + (2 * rows + ids) / 1e6, 1e-9);
+}
+
+TEST(Cost, CurvesReplaceTheRoofline) {
+  Schedule s = planned(1);
+  Rates r = rates(1e30, 1e30);
+  double flops = 2 * 4 * 16 * 32, bytes = 2 * 4 * 32 * 4;
+  r.curves["matmul f32"] = {{flops / 4, 1e3}, {flops * 4, 4e3}};
+  EXPECT_NEAR(secondsOf(s, "h", r), flops / 2e3, 1e-6); // half way between logarithms
+  r.curves["matmul f32"] = {{flops * 2, 5e3}};
+  EXPECT_NEAR(secondsOf(s, "h", r), flops / 5e3, 1e-6);
+  r.curves["matmul f32"] = {{1, 1}, {flops / 2, 7e3}};
+  EXPECT_NEAR(secondsOf(s, "h", r), flops / 7e3, 1e-6);
+  r.curves["tanh f32"] = {{1, 1e3}};
+  r.curves["tanh bf16"] = {{1, 1}};
+  EXPECT_NEAR(secondsOf(s, "a", r), bytes / 1e3, 1e-6);
+}
+
+TEST(Cost, CollectivesTakeStepsAndBytes) {
+  Schedule s = planned(1, kTwoLayers, /*stage=*/3);
+  Rates r = rates(1e30, 1e30);
+  r.link = 1e3, r.hop = 10, r.collective = 100;
+  const SchedProgram &p = *s.program("micro.only");
+  int gathers = 0, reductions = 0;
+  for (const Instr &i : p.instrs) {
+    double sent = static_cast<double>(i.elems) / 2 * 4; // 2 ranks
+    gathers += i.kind == InstrKind::AllGather;
+    reductions += i.kind == InstrKind::ReduceScatter;
+    if (i.kind == InstrKind::AllGather || i.kind == InstrKind::ReduceScatter) {
+      EXPECT_NEAR(seconds(s, p, i, r), 100 + 10 + sent / 1e3, 1e-9);
+    }
+  }
+  EXPECT_GT(gathers, 0);
+  EXPECT_GT(reductions, 0);
+}
+
+TEST(Cost, RatesAreThePartOfThePeakThatIsReached) {
+  std::vector<std::string> missing;
+  Target t = *findTarget("a100-80");
+  Rates r = ratesOf(t, 8, &missing);
+  EXPECT_DOUBLE_EQ(r.flops16, 0.7 * 312e12);
+  EXPECT_DOUBLE_EQ(r.memory, 0.9 * 2039e9);
+  EXPECT_DOUBLE_EQ(r.link, 0.8 * 300e9);
+  EXPECT_DOUBLE_EQ(r.hostLink, 0.8 * 32e9);
+  EXPECT_DOUBLE_EQ(r.hop, 3.4e-6);
+  EXPECT_TRUE(r.complete(8));
+  EXPECT_EQ(std::count(missing.begin(), missing.end(), "product_fraction 0.7"), 1);
+  EXPECT_EQ(std::count(missing.begin(), missing.end(), "hop_seconds 5.7e-06"), 0);
+  // The machine is shared by its ranks.
+  Target cpu = *findTarget("cpu");
+  EXPECT_DOUBLE_EQ(ratesOf(cpu, 1).flopsF32, cpu.flopsF32);
+  EXPECT_DOUBLE_EQ(ratesOf(cpu, 4).flopsF32, cpu.flopsF32 / 4);
+  Target bare;
+  bare.deviceMemory = 1 << 30;
+  EXPECT_FALSE(ratesOf(bare, 1).complete(1));
+  bare.memoryRate = bare.flopsF32 = bare.flops16Bit = 1;
+  EXPECT_TRUE(ratesOf(bare, 1).complete(1));
+  EXPECT_FALSE(ratesOf(bare, 2).complete(2));
 }
 
 TEST(HiddenSize, IsTheExtentOfMostMatrices) {

@@ -48,7 +48,14 @@ TEST(Target, RowsAreComplete) {
     for (double rate : {t.linkRate, t.flopsF32, t.flops16Bit})
       EXPECT_EQ(rate > 0, rates) << "all or none";
     EXPECT_GE(t.flops16Bit, t.flopsF32);
+    Target d = t.withDefaults();
+    for (double value : {d.hostLinkRate, d.hostMemoryRate, d.nvmeReadRate, d.nvmeWriteRate,
+                         d.launchSeconds, d.collectiveSeconds, d.hopSeconds})
+      EXPECT_GT(value, 0);
+    for (double part : {d.productFraction, d.memoryFraction, d.linkFraction})
+      EXPECT_TRUE(part > 0 && part <= 1) << part;
   }
+  EXPECT_EQ(targetTable()[0].withDefaults().productFraction, 0.7);
   EXPECT_EQ(findTarget("A100-80")->deviceMemory, int64_t{81251} << 20);
   EXPECT_EQ(findTarget("h100-80")->flops16Bit, 989e12);
 }
@@ -70,6 +77,30 @@ TEST(Target, FilesAreReadAsTheConfigIs) {
   EXPECT_EQ(t->linkRate, 25e9);
   EXPECT_EQ(t->flopsF32, 1e13);
   EXPECT_EQ(t->memoryRate, 0);
+}
+
+TEST(Target, MeasuredRatesAreRead) {
+  StatusOr<Target> t = parseTarget(R"({"device_memory": "1GiB", "ranks": 2, "launch_seconds": 1e-7,
+    "curves": {"softmax f32": [[1e6, 9e9], [1e8, 5e9]], "matmul bf16": [[1, 2]]}})",
+                                   "ours.json");
+  ASSERT_TRUE(t.ok()) << t.status().str();
+  EXPECT_EQ(t->ranks, 2);
+  EXPECT_EQ(t->launchSeconds, 1e-7);
+  ASSERT_EQ(t->curves.size(), 2u);
+  ASSERT_EQ(t->curves["softmax f32"].size(), 2u);
+  EXPECT_EQ(t->curves["softmax f32"][1].amount, 1e8);
+  EXPECT_EQ(t->curves["softmax f32"][1].perSecond, 5e9);
+  auto curves = [](const std::string &value) {
+    return errors("{\"device_memory\": 1, \"curves\": " + value + "}");
+  };
+  for (const char *bad : {"[]", "[[1]]", "[[1,2,3]]", "[[1,0]]", "[[2,1],[1,1]]", "[[1,1],[1,2]]",
+                          "3", "[[1,\"2\"]]", "{}", "[[1e400,1]]", "[7]"})
+    EXPECT_THAT(curves("{\"add f32\": " + std::string(bad) + "}"),
+                HasSubstr("curves.add f32 is not a list of pairs"))
+        << bad;
+  EXPECT_THAT(curves("[1]"), HasSubstr("curves is an array, expected an object"));
+  EXPECT_THAT(errors("{\"device_memory\": 1, \"ranks\": 0}"),
+              HasSubstr("ranks is 0, expected a whole number above 0"));
 }
 
 TEST(Target, ProblemsOfAFileAreToldAtOnce) {

@@ -80,18 +80,24 @@ spare, or what is in the way, and ends with exit code 2 if the chosen stage does
 
 What contexts of the runtime and its libraries take lies outside of a plan: it is deducted, as a line of its own;
 `--memory-reserve` changes it. Memory in GiB as drivers report it; rates are those of the vendors' data sheets, of dense
-matrix products in TFLOP/s, of memory and of the link to the neighbours in a server (one way) in GB/s. Rates decide nothing:
-they give the least times for computing (every launch at its roofline) and sending, which real runs exceed. `cpu` is
-this machine: its memory is divided by the number of ranks.
+matrix products in TFLOP/s, of memory, of the link to the neighbours in a server, of the link to main memory (each one way)
+and of main memory (per rank) in GB/s; a step of a collective takes at least `hop`, in us. With rates `dsplan` gives the least
+times for computing and sending, which real runs exceed. `cpu` is this machine: memory and rates are divided by the number of
+ranks. Its rates are those of 2 cores of one server, whatever the machine, so that plans are the same everywhere.
 
-| name | memory | contexts | host | memory rate | link | f32 | 16-bit | |
-|---|---|---|---|---|---|---|---|---|
+| name | memory | contexts | host | memory rate | link | f32 | 16-bit | host link | host rate | hop | |
+|---|---|---|---|---|---|---|---|---|---|---|---|
 """
 
 TARGETS_FILE = """The same as JSON, with comments if you like. Only `device_memory` must be there. Sizes are numbers of bytes or
 text with a unit; unknown keys are errors.
 
     { "device_memory": "48GiB", "reserve": "1GiB", "link_bytes_per_second": 25e9 } // two boards of our own
+
+Times of instructions need the rates of memory and of both products, and the link's if there are several ranks; for the
+rest there are defaults, of usual boards. A curve replaces the computed rate of one op
+on one type of first operand, or of one collective: `"curves": {"softmax f32": [[1e6, 9e9], [1e8, 5e9]]}`. Between the
+sizes it is interpolated, outside it stays level.
 """
 
 
@@ -203,13 +209,17 @@ def targets_page():
     out = [TARGETS_HEAD]
     for line in (ROOT / "frontend" / "Targets.def").read_text().splitlines():
         if row := re.match(r"TARGET\((.*)\)$", line):
-            name, device, host, reserve, memory, link, f32, bits16, summary = split_args(row[1])
+            name, device, host, reserve, *rates, summary = split_args(row[1])
             sizes = f"{int(device) / 1024:.1f}" if int(device) else "shared", host if int(host) else "", int(reserve) / 1024
-            rates = [value if float(value) else "" for value in (memory, link, f32, bits16)]
+            rates = [value if float(value) else "" for value in rates[:6] + rates[10:11]]
             out.append(f"| `{unquote(name)}` | {sizes[0]} | {sizes[2]:g} | {sizes[1]} | {' | '.join(rates)} | {unquote(summary)} |\n")
     out.append("\n## A file\n\n" + TARGETS_FILE + "\n| key | value | meaning |\n|---|---|---|\n")
-    keys = re.findall(r'\{"(\w+)",\s*"(\w+)",\s*"([^"]*)",', (ROOT / "frontend" / "Target.cpp").read_text())
-    return "".join(out + [f"| `{key}` | {kind} | {meaning} |\n" for key, kind, meaning in keys])
+    keys = re.findall(r'\{"(\w+)",\s*"(\w+)",\s*((?:"[^"]*"\s*)+),\s*&Target::\w+(?:, ([\d.e-]+))?\}',
+                      (ROOT / "frontend" / "Target.cpp").read_text())
+    for key, kind, meaning, standard in keys:
+        text = "".join(re.findall(r'"([^"]*)"', meaning))
+        out.append(f"| `{key}` | {kind} | {text}{f'; not stated: {float(standard):.6g}' if standard else ''} |\n")
+    return "".join(out)
 
 
 def main():
