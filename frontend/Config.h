@@ -77,9 +77,10 @@ struct PlanConfig {
   bool overlap = true;                       // overlap_comm
   std::string reduce;                        // "" (the stage's habit) | "boundary" | "every"
   std::string carry;                         // "" (where it costs no memory) | "on" | "off"
-  bool eval = false;                         // a program that only computes the loss
-  std::string trainable, freeze;             // regexes
-  std::string wrt;                           // regex: what --vjp differentiates for
+  std::string recompute; // "" or "none" | "layers" | "auto" | a regex on values and module paths
+  bool eval = false;     // a program that only computes the loss
+  std::string trainable, freeze;  // regexes
+  std::string wrt;                // regex: what --vjp differentiates for
   std::string dtype;              // "" (the model's) | "f32" | "f64": compute type of the step
   std::string target;             // a name of Targets.def or FILE.json; empty: none
   int64_t deviceMemory = -1;      // bytes of a rank's device; -1: the target's

@@ -85,6 +85,7 @@ public:
     flag("--freeze", "dsplan.freeze", o.freeze);
     flag("--reduce", "dsplan.reduce", o.reduce);
     flag("--carry", "dsplan.carry", o.carry);
+    flag("--recompute", "dsplan.recompute", o.recompute);
     flag("--dtype", "dsplan.dtype", o.dtype);
     flag("--target", "dsplan.target", o.target);
     flag("--device-memory", "dsplan.device_memory", o.deviceMemory);

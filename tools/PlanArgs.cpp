@@ -55,6 +55,10 @@ static cl::opt<std::string> reduce("reduce", cl::value_desc("boundary|every"), c
 static cl::opt<std::string> carry("carry", cl::value_desc("on|off"), cl::cat(category),
                                   cl::desc("Gathers that run on into the next micro-batch\n"
                                            "(default: where they cost no memory)"));
+static cl::opt<std::string>
+    recomputed("recompute", cl::value_desc("none|layers|REGEX"), cl::cat(category),
+               cl::desc("What backward computes again instead of keeping it:\n"
+                        "all inside of layers, or values and modules by name"));
 static cl::opt<bool> evalProgram("eval", cl::cat(category),
                                  cl::desc("Plan a program for dsexec --eval-data, too"));
 static cl::opt<std::string> dtype("dtype", cl::value_desc("f32|f64"), cl::cat(category),
@@ -93,8 +97,6 @@ static cl::opt<int64_t> bisectLimit("opt-bisect-limit", cl::init(-1), cl::value_
                                     cl::desc("Run only the first n optional passes"));
 
 // What later work brings is refused by name, not ignored.
-static cl::opt<std::string> recompute("recompute", cl::value_desc("none"), cl::cat(category),
-                                      cl::desc("Only none so far"));
 static cl::opt<std::string> offload("offload", cl::value_desc("none"), cl::cat(category),
                                     cl::desc("Only none so far"));
 static cl::opt<std::string> compat("compat", cl::value_desc("none"), cl::cat(category),
@@ -102,7 +104,7 @@ static cl::opt<std::string> compat("compat", cl::value_desc("none"), cl::cat(cat
 
 static Status refusePostponed() {
   Status s;
-  for (const auto *o : {&recompute, &offload, &compat})
+  for (const auto *o : {&offload, &compat})
     if (o->getNumOccurrences() && o->getValue() != "none")
       s.merge(Status::error("--" + o->ArgStr.str() + " " + o->getValue() +
                             " is not supported yet; leave the flag out"));
@@ -131,6 +133,7 @@ static Status overridesFromFlags(ConfigOverrides &o) {
   optionalText(freeze, o.freeze);
   optionalText(reduce, o.reduce);
   optionalText(carry, o.carry);
+  optionalText(recomputed, o.recompute);
   optionalText(dtype, o.dtype);
   optionalText(target, o.target);
   optionalText(deviceMemory, o.deviceMemory);

@@ -113,7 +113,7 @@ PlanConfig oneRank(PlanConfig c) {
   c.reduceBucketSize = plain.reduceBucketSize;
   c.allgatherBucketSize = plain.allgatherBucketSize;
   c.persistenceThreshold = plain.persistenceThreshold;
-  c.reduce = "";
+  c.reduce = c.recompute = "";
   return c;
 }
 

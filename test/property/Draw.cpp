@@ -145,6 +145,10 @@ CaseSpec drawCase(uint64_t seed) {
     drawPlan(c, spec.partner);
   while (!sameBits(spec.config, spec.partner));
   spec.updates = static_cast<int>(2 + c.below(3));
+  // Nothing, whole layers, all that can be, or some.
+  static const std::vector<std::string> recomputed{"", "", "layers", ".", "[0-4]|loss"};
+  p.recompute = c.of(recomputed);
+  spec.partner.recompute = c.of(recomputed);
   return spec;
 }
 

@@ -162,6 +162,7 @@ private:
     set(&PlanConfig::persistenceThreshold, plain.persistenceThreshold);
     set(&PlanConfig::overlap, plain.overlap);
     set(&PlanConfig::carry, plain.carry);
+    set(&PlanConfig::recompute, plain.recompute);
     if (best.spec.partner.stage != best.spec.config.stage)
       attempt([](CaseSpec &s) { s.partner.stage = s.config.stage; });
     if (best.spec.config.clip != 0)

@@ -257,7 +257,7 @@ TEST(Config, PostponedFeaturesAreRefusedByName) {
         R"("fp16": {"enabled": true, "fp16_master_weights_and_grads": true})",
         R"("bf16": {"enabled": true, "bf16_optimizer_states": true})",
         R"("tensor_parallel": {"autotp_size": 2})",
-        R"("activation_checkpointing": {"partition_activations": true})",
+        R"("activation_checkpointing": {"cpu_checkpointing": true})",
         R"("pipeline": {"stages": 2})", R"("elasticity": {"enabled": true})",
         R"("compression_training": {"layer_reduction": {}})",
         R"("sparse_attention": {"mode": "fixed"})", R"("data_efficiency": {"enabled": true})",
