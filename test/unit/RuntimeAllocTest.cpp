@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Stepping allocates nothing, counted from outside.
+#include "runtime/Arena.h"
+#include "runtime/BlockFile.h"
 #include "runtime/Trainer.h"
 
 #include "test/unit/Gpt2.h"
 #include "test/unit/RuntimeModel.h"
+#include "test/unit/RuntimeTestFiles.h"
 #include "tools/AllocCount.h"
 
 #include <gtest/gtest.h>
@@ -68,3 +71,22 @@ TEST(RuntimeAlloc, SteppingGpt2AllocatesNothing) {
   RecordProperty("allocations_inside_onednn", std::to_string(n.oneDnn));
 }
 #endif
+
+TEST(RuntimeAlloc, BlockFilesAllocateNothing) {
+  if (!canCountAllocations())
+    GTEST_SKIP() << "malloc belongs to the sanitizer";
+  TempDir dir;
+  Abort abort;
+  auto arena = Arena::map(1 << 20, 1);
+  ASSERT_TRUE(arena.ok());
+  for (bool uring : {true, false}) {
+    auto f = BlockFile::create(dir.path, 0, 1 << 20, {1 << 16, 4, true, true, uring});
+    ASSERT_TRUE(f.ok()) << f.status().str();
+    startCounting();
+    bool ok = (*f)->write(0, arena->data(), 1 << 20, abort).ok() &&
+              (*f)->read(0, arena->data(), (1 << 20) - 5, abort).ok();
+    int64_t allocations = stopCounting().ours;
+    EXPECT_TRUE(ok);
+    EXPECT_EQ(allocations, 0);
+  }
+}
