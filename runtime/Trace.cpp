@@ -16,21 +16,21 @@ std::vector<TraceEvent> TraceRing::list() const {
   return out;
 }
 
-Status writeTrace(const std::string &path, const Schedule &s, const std::vector<TraceRing> &rings,
-                  int64_t start) {
-  TRY_ASSIGN(File file, File::create(path));
+Status emitTrace(const Schedule &s, const std::vector<std::vector<TraceEvent>> &events,
+                 int64_t start, std::string_view suffix,
+                 const std::function<Status(std::string_view)> &write) {
   std::string text = "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [";
-  int64_t at = 0;
   const char *separator = "\n";
-  for (size_t i = 0; i < rings.size(); ++i) {
+  for (size_t i = 0; i < events.size(); ++i) {
     size_t rank = i / kStreams, stream = i % kStreams;
     auto name = ds::text(static_cast<Stream>(stream));
     text += fmt::format("{}{{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": {}, \"args\": "
-                        "{{\"name\": \"rank {}\"}}}},\n{{\"ph\": \"M\", \"name\": \"thread_name\", "
+                        "{{\"name\": {}}}}},\n{{\"ph\": \"M\", \"name\": \"thread_name\", "
                         "\"pid\": {}, \"tid\": {}, \"args\": {{\"name\": \"{}\"}}}}",
-                        separator, rank, rank, rank, stream, name);
+                        separator, rank, jsonQuoted(fmt::format("rank {}{}", rank, suffix)), rank,
+                        stream, name);
     separator = ",\n";
-    for (const TraceEvent &e : rings[i].list()) {
+    for (const TraceEvent &e : events[i]) {
       const SchedProgram &p = s.programs[static_cast<size_t>(e.program)];
       const Instr &in = p.instrs[static_cast<size_t>(e.instr)];
       std::string_view op = in.kind == InstrKind::Launch ? info(in.op).text : ds::text(in.kind);
@@ -44,14 +44,27 @@ Status writeTrace(const std::string &path, const Schedule &s, const std::vector<
           static_cast<double>(e.end - e.begin) * 1e-3, e.update, jsonQuoted(p.name),
           jsonQuoted(node));
       if (text.size() > (1 << 20)) {
-        TRY(file.write(text.data(), static_cast<int64_t>(text.size()), at));
-        at += static_cast<int64_t>(text.size());
+        TRY(write(text));
         text.clear();
       }
     }
   }
   text += "\n]}\n";
-  TRY(file.write(text.data(), static_cast<int64_t>(text.size()), at));
+  return write(text);
+}
+
+Status writeTrace(const std::string &path, const Schedule &s, const std::vector<TraceRing> &rings,
+                  int64_t start) {
+  TRY_ASSIGN(File file, File::create(path));
+  std::vector<std::vector<TraceEvent>> events;
+  for (const TraceRing &ring : rings)
+    events.push_back(ring.list());
+  int64_t at = 0;
+  TRY(emitTrace(s, events, start, "", [&](std::string_view text) {
+    TRY(file.write(text.data(), static_cast<int64_t>(text.size()), at));
+    at += static_cast<int64_t>(text.size());
+    return Status();
+  }));
   return file.close();
 }
 

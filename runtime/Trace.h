@@ -6,6 +6,8 @@
 
 #include "ir/Schedule.h"
 
+#include <functional>
+#include <string_view>
 #include <vector>
 
 namespace ds {
@@ -30,7 +32,13 @@ private:
   size_t count = 0;
 };
 
-/// rings[rank * kStreams + stream]; times are relative to `start`.
+/// The text of a Chrome trace, in parts. events[rank * kStreams + stream], oldest first; times are relative to `start`;
+/// `suffix` is put behind the names of ranks.
+Status emitTrace(const Schedule &s, const std::vector<std::vector<TraceEvent>> &events,
+                 int64_t start, std::string_view suffix,
+                 const std::function<Status(std::string_view)> &write);
+
+/// The same as a file; rings[rank * kStreams + stream].
 Status writeTrace(const std::string &path, const Schedule &s, const std::vector<TraceRing> &rings,
                   int64_t start);
 

@@ -2,9 +2,9 @@
 #include "tools/Summary.h"
 
 #include "frontend/Units.h"
-#include "passes/Cost.h"
 #include "passes/Report.h"
 #include "tools/Fit.h"
+#include "tools/Timeline.h"
 
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
@@ -22,6 +22,7 @@ struct StagePlan {
   MemoryReport memory;
   TrafficReport traffic;
   double planMs;
+  std::optional<Simulation> predicted; // with a target that states its rates
 };
 
 StatusOr<StagePlan> planStage(const LoadedModel &model, int64_t stage) {
@@ -39,9 +40,12 @@ StatusOr<StagePlan> planStage(const LoadedModel &model, int64_t stage) {
 }
 
 StatusOr<std::vector<StagePlan>> planStages(const LoadedModel &model) {
+  TRY_ASSIGN(std::optional<TargetRates> rates, targetRates(model.config));
   std::vector<StagePlan> all;
   for (int64_t stage = 0; stage <= 3; ++stage) {
     TRY_ASSIGN(StagePlan p, planStage(model, stage));
+    if (rates)
+      p.predicted = predict(p.schedule, *rates);
     all.push_back(std::move(p));
   }
   return all;
@@ -127,17 +131,40 @@ void verdictLines(std::string &out, const std::vector<StagePlan> &plans, const M
 }
 
 // Least times by the target's rates, where it states them.
-void timeRows(Table &t, const std::vector<StagePlan> &plans, const Target &target) {
-  if (target.linkRate > 0)
+void timeRows(Table &t, const std::vector<StagePlan> &plans, Target target) {
+  target.productFraction = target.memoryFraction = target.linkFraction = 1;
+  Rates peak = ratesOf(target, plans[0].schedule.world());
+  peak.launch = 0;
+  peak.curves.clear();
+  if (peak.link > 0)
     t.row("sending, at least", plans, [&](const StagePlan &p) {
-      return secondsText(static_cast<double>(p.traffic.sentBytes) / target.linkRate);
+      return secondsText(static_cast<double>(p.traffic.sentBytes) / peak.link);
     });
-  Rates peak;
-  peak.memory = target.memoryRate, peak.flopsF32 = target.flopsF32;
-  peak.flops16 = target.flops16Bit;
   if (peak.complete(/*world=*/1))
     t.row("computing, at least", plans,
           [&](const StagePlan &p) { return secondsText(computeSeconds(p.schedule, peak)); });
+}
+
+std::string nsText(int64_t ns) { return secondsText(1e-9 * static_cast<double>(ns)); }
+
+// How long an update takes, how busy each stream is, and how long compute stands still for it.
+void predictionRows(Table &t, const std::vector<StagePlan> &plans) {
+  auto any = [&](int stream, int64_t StreamTime::*what) {
+    return std::any_of(plans.begin(), plans.end(),
+                       [&](const StagePlan &p) { return p.predicted->streams[stream].*what > 0; });
+  };
+  t.row("update, predicted", plans,
+        [](const StagePlan &p) { return nsText(p.predicted->stepNs()); });
+  for (int stream = 0; stream < kStreams; ++stream) {
+    std::string name(text(static_cast<Stream>(stream)));
+    if (any(stream, &StreamTime::busy))
+      t.row(name + " busy", plans,
+            [&](const StagePlan &p) { return nsText(p.predicted->streams[stream].busy); });
+    if (any(stream, &StreamTime::exposed))
+      t.row("compute waits for " + name, plans,
+            [&](const StagePlan &p) { return nsText(p.predicted->streams[stream].exposed); });
+  }
+  t.row("binds", plans, [](const StagePlan &p) { return bindingText(*p.predicted); });
 }
 
 // Buckets that differ by their layer only share a line.
@@ -177,6 +204,23 @@ void exceptionLines(std::string &out, const StagePlan &p) {
            (g.how == "resident" ? countText(g.elems) + " elements" : bytesText(g.bytes)) + "\n";
 }
 
+void predictionJson(llvm::json::OStream &j, const Simulation &sim) {
+  j.attributeObject("predicted", [&] {
+    auto seconds = [&](const char *name, int64_t ns) {
+      j.attribute(name, 1e-9 * static_cast<double>(ns));
+    };
+    seconds("update_seconds", sim.stepNs());
+    j.attributeObject("streams", [&] {
+      for (int t = 0; t < kStreams; ++t)
+        j.attributeObject(text(static_cast<Stream>(t)), [&] {
+          seconds("busy_seconds", sim.streams[t].busy);
+          seconds("exposed_seconds", sim.streams[t].exposed);
+          seconds("critical_seconds", sim.streams[t].critical);
+        });
+    });
+  });
+}
+
 } // namespace
 
 StatusOr<std::string> summaryText(const LoadedModel &model, Status &fits) {
@@ -197,6 +241,9 @@ StatusOr<std::string> summaryText(const LoadedModel &model, Status &fits) {
     out += "assumed: " + a + "\n";
   for (const std::string &n : c.noEffect)
     out += "no effect: " + n + "\n";
+  TRY_ASSIGN(std::optional<TargetRates> rates, targetRates(c));
+  for (const std::string &n : rates ? predictionNotes(chosen, *rates) : std::vector<std::string>())
+    out += "predicted times: " + n + "\n";
   for (const std::string &w : model.report.warnings)
     out += "warning: " + w + "\n";
   if (std::string masks = dropoutText(chosen); !masks.empty())
@@ -247,6 +294,10 @@ StatusOr<std::string> summaryText(const LoadedModel &model, Status &fits) {
         [](const StagePlan &p) { return countText(p.traffic.residentElems); });
   if (target)
     timeRows(t, plans, *target);
+  if (plans[0].predicted) {
+    out += "\ntime of an update\n";
+    predictionRows(t, plans);
+  }
   peakLines(out, plans[c.stage]);
   exceptionLines(out, plans[c.stage]);
   size_t instrs = 0;
@@ -335,6 +386,8 @@ StatusOr<std::string> summaryJson(const LoadedModel &model, Status &fits) {
                 j.attribute("resident", b.resident);
               });
           });
+          if (p.predicted)
+            predictionJson(j, *p.predicted);
           j.attribute("plan_ms", p.planMs);
         });
     });

@@ -10,6 +10,7 @@
 #include "tools/ParamsTool.h"
 #include "tools/PlanArgs.h"
 #include "tools/Summary.h"
+#include "tools/Timeline.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
@@ -23,7 +24,7 @@ static cl::opt<std::string> modelPath(cl::Positional,
                                       cl::cat(outputCategory));
 static cl::opt<std::string>
     emitKind("emit", cl::init("summary"), cl::cat(outputCategory), cl::value_desc("kind"),
-             cl::desc("summary (the default), ir, schedule, memory, json or config"));
+             cl::desc("summary (the default), ir, schedule, memory, timeline, json or config"));
 static cl::opt<std::string> outPath("o", cl::init("-"), cl::value_desc("FILE"),
                                     cl::cat(outputCategory),
                                     cl::desc("Where to print it (default: standard output)"));
@@ -52,6 +53,7 @@ static cl::extrahelp examples(
     "  dsplan model.onnx --config ds_config.json --world-size 4 --emit schedule -o plan.dsched\n"
     "  dsplan model.onnx --config ds_config.json --world-size 8 --target a100-80\n"
     "  dsplan model.onnx --stage 3 --world-size 8 --device-memory 24GiB --memory-reserve 1GiB\n"
+    "  dsplan model.onnx --stage 3 --world-size 8 --target a100-80 --emit timeline -o trace.json\n"
     "  dsplan --target list\n"
     "  dsplan --params 7e9 --world-size 8 --target h100-80 -o ds_config.json\n"
     "  dsplan --params 175B --world-size 512 --optimizer adamw\n"
@@ -71,6 +73,8 @@ static StatusOr<std::string> text(LoadedModel &model, Status &verdict) {
     return printModule(*module);
   if (emitKind == "memory")
     return memoryText(s);
+  if (emitKind == "timeline")
+    return timelineText(s, model.config);
   TRY(checkFits(s, model.config));
   return printSchedule(s);
 }
@@ -168,12 +172,12 @@ static Status run() {
   for (const cl::opt<std::string> *o : {&capacity, &timeLimit})
     if (o->getNumOccurrences())
       return Status::error("--" + o->ArgStr.str() + " needs --layout FILE.csv");
-  static const std::vector<std::string> kinds = {"summary", "ir",   "schedule",
-                                                 "memory",  "json", "config"};
+  static const std::vector<std::string> kinds = {"summary",  "ir",   "schedule", "memory",
+                                                 "timeline", "json", "config"};
   if (!llvm::is_contained(kinds, emitKind)) {
     std::string near = nearest(emitKind, kinds);
     return Status::error("--emit " + emitKind +
-                         ": expected summary, ir, schedule, memory, json or config" +
+                         ": expected summary, ir, schedule, memory, timeline, json or config" +
                          (near.empty() ? "" : "; did you mean " + near + "?"));
   }
   if (asksForTargets() && modelPath.empty() && !paramCount.getNumOccurrences())

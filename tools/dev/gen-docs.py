@@ -82,7 +82,7 @@ What contexts of the runtime and its libraries take lies outside of a plan: it i
 `--memory-reserve` changes it. Memory in GiB as drivers report it; rates are those of the vendors' data sheets, of dense
 matrix products in TFLOP/s, of memory, of the link to the neighbours in a server, of the link to main memory (each one way)
 and of main memory (per rank) in GB/s; a step of a collective takes at least `hop`, in us. With rates `dsplan` gives the least
-times for computing and sending, which real runs exceed. `cpu` is this machine: memory and rates are divided by the number of
+times for computing and sending, which real runs exceed, and predicts an update ([timeline.md](timeline.md)). `cpu` is this machine: memory and rates are divided by the number of
 ranks. Its rates are those of 2 cores of one server, whatever the machine, so that plans are the same everywhere.
 
 | name | memory | contexts | host | memory rate | link | f32 | 16-bit | host link | host rate | hop | |
