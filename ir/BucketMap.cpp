@@ -13,12 +13,10 @@ static std::vector<int> sameBucket(const Schedule &s, const SchedProgram &p, con
     operands = 1;
   else if (in.kind != InstrKind::Launch)
     operands = 0;
-  else if (in.op == OpKind::Adam)
-    operands = 4; // g, p, m, v
-  else if (in.op == OpKind::Sgd)
-    operands = 3; // g, p, m
   else if (in.op == OpKind::Accumulate || in.op == OpKind::Copy)
     operands = in.ins.size();
+  else
+    operands = static_cast<size_t>(bucketOperands(in.op));
   if (operands == 0)
     return {};
   operands = std::min(operands, in.ins.size());

@@ -100,8 +100,8 @@ bool Placer::isScalarOperand(size_t i) const {
   const Type &t = c.in[i];
   if (!t.isRepl())
     return false;
-  if (info(c.kind).trait == Trait::Optimizer) // (gradient, the tied tensors, scalars...)
-    return i > static_cast<size_t>(info(c.kind).outs);
+  if (int vectors = bucketOperands(c.kind)) // then scalars
+    return i >= static_cast<size_t>(vectors);
   return t.rank() <= 1 && t.elems() == 1;
 }
 

@@ -42,6 +42,8 @@ int tiedOperand(OpKind k, int result, int numOperands) {
   switch (k) {
   case OpKind::Adam: // (g, p, m, v, ...) -> p, m, v
     return result + 1;
+  case OpKind::AdamRound: // (g, p, m, v, ...) -> rounded, p, m, v
+    return result > 0 ? result : -1;
   case OpKind::Sgd: // (g, p, m, ...) -> p, m
     return result + 1;
   case OpKind::LossScale: // (scale, since, left, skip) -> scale, since, left
@@ -55,5 +57,12 @@ int tiedOperand(OpKind k, int result, int numOperands) {
     return -1;
   }
 }
+
+int bucketOperands(OpKind k) {
+  const OpInfo &op = info(k);
+  return op.trait == Trait::Optimizer ? 1 + op.outs - updatedResult(k) : 0;
+}
+
+int updatedResult(OpKind k) { return k == OpKind::AdamRound ? 1 : 0; }
 
 } // namespace ds

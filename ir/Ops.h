@@ -39,5 +39,10 @@ const std::vector<std::string> &opTexts(); // all mnemonics, for "did you mean"
 /// The operand whose storage result r updates in place (optimizers, accumulate, advance), or -1.
 /// A tied result bound to symbol @s must have @s itself, or a view of it, as that operand.
 int tiedOperand(OpKind k, int result, int numOperands);
+/// How many of an optimizer's operands are vectors of one bucket: the gradient, then what is updated in place, parameters
+/// first. 0 for other ops.
+int bucketOperands(OpKind k);
+/// The result of an optimizer that is the updated parameters.
+int updatedResult(OpKind k);
 
 } // namespace ds

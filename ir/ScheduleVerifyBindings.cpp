@@ -32,7 +32,7 @@ private:
   void writes(const SchedProgram &p);
   void master(const BucketInfo &b, const std::string &name);
   void weights(const SchedProgram &p, const Instr &i, PlaceRef r);
-  bool rounds(const SchedProgram &p, const Instr &i, const PlaceInfo &at, const BucketInfo &b);
+  bool rounds(const SchedProgram &p, const Instr &i, PlaceRef r, const BucketInfo &b);
   void statistics(const SchedProgram &p, const Instr &i, const PlaceInfo &at);
   void once(const SchedProgram &p, const Instr &i, PlaceRef r);
   void gathered(const SchedProgram &p, std::map<int, const BucketInfo *> &holds) const;
@@ -190,6 +190,12 @@ void Bindings::inits() {
   }
 }
 
+/// Whether r is the parameters that the optimizer launch i updates.
+bool isUpdated(const Instr &i, PlaceRef r) {
+  return i.kind == InstrKind::Launch && info(i.op).trait == Trait::Optimizer &&
+         r == i.outs[static_cast<size_t>(updatedResult(i.op))];
+}
+
 /// A write to a weight buffer.
 void Bindings::weights(const SchedProgram &p, const Instr &i, PlaceRef r) {
   PlaceInfo at = resolve(s, p, r);
@@ -204,9 +210,7 @@ void Bindings::weights(const SchedProgram &p, const Instr &i, PlaceRef r) {
                  "writes the weights " + name + ", which " +
                      (it->second->trainable ? "only update may do" : "are frozen"));
   Update &u = updates[at.bufferIndex];
-  bool updated = it->second->master.empty()
-                     ? i.kind == InstrKind::Launch && info(i.op).trait == Trait::Optimizer
-                     : rounds(p, i, at, *it->second);
+  bool updated = it->second->master.empty() ? isUpdated(i, r) : rounds(p, i, r, *it->second);
   if (!updated) { // the gather of updated slices
     if (i.kind == InstrKind::AllGather && u.gathered)
       return f.add("S8", p, i, "gathers the weights " + name + ", which are gathered already");
@@ -230,16 +234,16 @@ void Bindings::weights(const SchedProgram &p, const Instr &i, PlaceRef r) {
     f.add("S8", p, i, "updates only a part of " + name);
 }
 
-/// Whether i rounds the whole master of b, which an optimizer has updated before it.
-bool Bindings::rounds(const SchedProgram &p, const Instr &i, const PlaceInfo &at,
-                      const BucketInfo &b) {
-  if (i.kind != InstrKind::Launch || i.op != OpKind::Cast || i.ins.size() != 1)
+/// Whether i rounds the whole master of b, which an optimizer, or i itself, has updated before.
+bool Bindings::rounds(const SchedProgram &p, const Instr &i, PlaceRef r, const BucketInfo &b) {
+  bool fused = i.kind == InstrKind::Launch && i.op == OpKind::AdamRound && r == i.outs[0];
+  if (!fused && (i.kind != InstrKind::Launch || i.op != OpKind::Cast || i.ins.size() != 1))
     return false;
-  PlaceInfo from = resolve(s, p, i.ins[0]);
+  PlaceInfo at = resolve(s, p, r), from = resolve(s, p, i.ins[fused ? 1 : 0]);
   auto m = masters.find(from.bufferIndex);
   if (m == masters.end() || m->second != at.bufferIndex)
     return false;
-  if (updates[at.bufferIndex].mastered.empty())
+  if (!fused && updates[at.bufferIndex].mastered.empty())
     f.add("S8", p, i, "rounds " + nameText(b.master) + ", which no optimizer has updated yet");
   if (from.begin != from.buffer->offset || from.bytes != from.buffer->type.bytes() ||
       from.type->elems() != at.type->elems())
@@ -266,8 +270,7 @@ void Bindings::statistics(const SchedProgram &p, const Instr &i, const PlaceInfo
 /// A write to an optimizer state or a scalar.
 void Bindings::once(const SchedProgram &p, const Instr &i, PlaceRef r) {
   Access a = accessOf(s, p, r, true);
-  bool weights = i.kind == InstrKind::Launch && info(i.op).trait == Trait::Optimizer &&
-                 !i.outs.empty() && r == i.outs[0];
+  bool weights = isUpdated(i, r);
   if (auto m = masters.find(a.buffer); m != masters.end() && weights)
     updates[m->second].mastered = nameText(i.label);
   else if (weights || m != masters.end())

@@ -115,8 +115,7 @@ Status shapeSgd(const ShapeArgs &c) {
   return {};
 }
 
-// adam (g, p, m, v, lr, decay, clip, skip, b1t, b2t) -> p, m, v.
-Status shapeAdam(const ShapeArgs &c) {
+static Status wantAdam(const ShapeArgs &c) {
   TRY(wantStates(c, 2, "adam_1"));
   TRY(wantScalars(c, 4, "adam_2"));
   TRY(wantType(c, 8, DType::F64, {}, "adam_2"));
@@ -124,9 +123,31 @@ Status shapeAdam(const ShapeArgs &c) {
   for (const char *name : {"b1", "b2"})
     if (double b = c.attrs.f(name); !(b >= 0 && b < 1))
       return c.error(std::string(name) + "=" + doubleText(b) + " is not in [0, 1)", "adam_3");
+  return {};
+}
+
+static Status addAdamResults(const ShapeArgs &c) {
   for (int i = 1; i < 4; ++i)
     TRY(addResult(c, c.in[i].dtype, c.in[i].dims));
   return {};
+}
+
+// adam (g, p, m, v, lr, decay, clip, skip, b1t, b2t) -> p, m, v.
+Status shapeAdam(const ShapeArgs &c) {
+  TRY(wantAdam(c));
+  return addAdamResults(c);
+}
+
+// adam_round: the same operands -> rounded, p, m, v.
+Status shapeAdamRound(const ShapeArgs &c) {
+  TRY(wantAdam(c));
+  TRY_ASSIGN(DType to, dtypeAttr(c, "to", "adam_round_1"));
+  if (accumType(to) == to || accumType(to) != c.in[1].dtype)
+    return c.error("rounds " + typeText(c.in[1]) + " to " + std::string(text(to)) +
+                       ", expected f32 to bf16 or f16",
+                   "adam_round_1");
+  TRY(addResult(c, to, c.in[1].dims));
+  return addAdamResults(c);
 }
 
 } // namespace ds

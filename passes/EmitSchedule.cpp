@@ -70,7 +70,8 @@ private:
     for (Program *p : module.programs())
       for (Op &op : p->ops)
         if (op.info().trait == Trait::Optimizer)
-          if (Symbol *bucket = optimizedBucket(op); bucket && op.numNamed() && !op.operands[1]->def)
+          if (Symbol *bucket = optimizedBucket(op);
+              bucket && bucket != op.operands[1] && !op.operands[1]->def)
             masters[bucket] = op.operands[1]->name;
     for (Symbol *s : module.symbols()) {
       if (s->users.empty() && s->symbolKind == SymbolKind::Const)

@@ -31,6 +31,8 @@ Symbol *optimizedBucket(const Op &optimizer) {
     p = p->def->operands[0];
   if (static_cast<Symbol *>(p)->symbolKind == SymbolKind::Bucket)
     return static_cast<Symbol *>(p);
+  if (optimizer.kind == OpKind::AdamRound && optimizer.boundTo(0))
+    return optimizer.boundTo(0);
   const Op *op = &optimizer; // the rounding, then the gather
   while (op && (op == &optimizer || op->bound.empty()))
     op = op->result()->users.empty() ? nullptr : op->result()->users.front();

@@ -82,7 +82,8 @@ void Storage::placeGathered(Program &p) {
       continue;
     Value *v = op.operands[0];
     Symbol *b = op.bound[0];
-    bool fresh = v->def && v->def->kind == OpKind::Cast && v->users.size() == 1;
+    bool isRounded = v->def && (v->def->kind == OpKind::Cast || v->def->kind == OpKind::AdamRound);
+    bool fresh = isRounded && v->index == 0 && v->users.size() == 1;
     bool isRead = llvm::any_of(b->users, [&](Op *user) { return user->parent == &p; });
     if (!fresh || isRead || places.count(v))
       continue;

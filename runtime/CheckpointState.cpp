@@ -9,7 +9,7 @@ namespace ds {
 
 // PyTorch's names of the states.
 static const char *slotName(OpKind optimizer, size_t operand) {
-  if (optimizer == OpKind::Adam)
+  if (optimizer == OpKind::Adam || optimizer == OpKind::AdamRound)
     return operand == 2 ? "exp_avg" : operand == 3 ? "exp_avg_sq" : nullptr;
   return optimizer == OpKind::Sgd && operand == 2 ? "momentum" : nullptr;
 }

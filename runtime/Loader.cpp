@@ -270,10 +270,8 @@ private:
 
   // The optimizer's elementwise operands have the bucket's runs; a sum of squares has each operand's own.
   Status setRuns(size_t p, const Instr &in, const std::vector<PlaceInfo> &ins, DsLaunch &launch) {
-    size_t count = in.op == OpKind::Adam         ? 4
-                   : in.op == OpKind::Sgd        ? 3
-                   : in.op == OpKind::SumSquares ? ins.size()
-                                                 : 0;
+    size_t count =
+        in.op == OpKind::SumSquares ? ins.size() : static_cast<size_t>(bucketOperands(in.op));
     if (count == 0)
       return {};
     auto &pointers = out.runPointers.emplace_back(ins.size(), nullptr);

@@ -9,22 +9,10 @@
 
 #include <hwy/foreach_target.h>
 
-#include "kernels/cpu/Simd-inl.h"
+#include "kernels/cpu/Half-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ds::cpu::HWY_NAMESPACE {
-
-using U32 = hn::RebindToUnsigned<F32>;
-using U16 = hn::Rebind<uint16_t, F32>;
-using H16 = hn::Rebind<hwy::float16_t, F32>;
-
-// Highway's own f16 conversions are the processor's on these targets; its portable ones round differently.
-#undef DS_HAVE_F16
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-#define DS_HAVE_F16 1
-#else
-#define DS_HAVE_F16 0
-#endif
 
 static int64_t widenSome(DType from, const uint16_t *x, float *out, int64_t n) {
   const int64_t N = lanes();
@@ -47,21 +35,13 @@ static int64_t widenSome(DType from, const uint16_t *x, float *out, int64_t n) {
 static int64_t narrowSome(DType to, const float *x, uint16_t *out, int64_t n) {
   const int64_t N = lanes();
   int64_t i = 0;
-  U32 d;
   if (to == DType::BF16)
-    for (; i + N <= n; i += N) {
-      VF v = hn::LoadU(F32(), x + i);
-      auto bits = hn::BitCast(d, v), high = hn::ShiftRight<16>(bits);
-      auto even = hn::Add(hn::Set(d, 0x7fff), hn::And(high, hn::Set(d, 1)));
-      auto rounded = hn::ShiftRight<16>(hn::Add(bits, even));
-      auto nan = hn::Or(high, hn::Set(d, 0x40));
-      auto isNan = hn::RebindMask(d, hn::IsNaN(v));
-      hn::StoreU(hn::TruncateTo(U16(), hn::IfThenElse(isNan, nan, rounded)), U16(), out + i);
-    }
+    for (; i + N <= n; i += N)
+      hn::StoreU(bf16Of(hn::LoadU(F32(), x + i)), U16(), out + i);
 #if DS_HAVE_F16
   else
     for (; i + N <= n; i += N)
-      hn::StoreU(hn::BitCast(U16(), hn::DemoteTo(H16(), hn::LoadU(F32(), x + i))), U16(), out + i);
+      hn::StoreU(f16Of(hn::LoadU(F32(), x + i)), U16(), out + i);
 #endif
   return i;
 }

@@ -2,10 +2,12 @@
 //
 // adam, sgd and sum_squares on f32 shards, bit for bit what ref computes: kernels/OptimizerMath.h translated line
 // by line, and ir/Bins.h's chunk sums with their eight f64 lanes. Runs are cut into pieces for the threads;
-// padding, which is in no run, is neither read nor written.
+// padding, which is in no run, is not updated.
 #include "ir/Bins.h"
 #include "ir/Type.h"
+#include "kernels/Element.h"
 #include "kernels/OptimizerMath.h"
+#include "kernels/cpu/Half.h"
 #include "kernels/cpu/Kernels.h"
 #include "kernels/cpu/Parallel.h"
 
@@ -20,6 +22,7 @@
 #include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 
+#include "kernels/cpu/Half-inl.h"
 #include "kernels/cpu/Math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -33,8 +36,10 @@ namespace ds::cpu::HWY_NAMESPACE {
 #define DS_CPU_FUSED 1
 #endif
 
-void adamRange(const AdamScalars<float> &s, const float *g, float *p, float *m, float *v,
-               int64_t n) {
+/// kTo: the type of `rounded`, which the new p goes to, too; f32: nothing does.
+template <DType kTo>
+void adamVectors(const AdamScalars<float> &s, const float *g, float *p, float *m, float *v,
+                 uint16_t *rounded, int64_t n) {
   int64_t i = 0;
 #if DS_CPU_FUSED
   F32 d;
@@ -42,7 +47,8 @@ void adamRange(const AdamScalars<float> &s, const float *g, float *p, float *m, 
   const VF clip = set(s.clip), l2 = set(s.l2), b1 = set(s.b1), restB1 = set(s.restB1);
   const VF b2 = set(s.b2), restB2 = set(s.restB2), root = set(s.rootCorrect2), eps = set(s.eps);
   const VF keep = set(s.keep), step = set(s.step);
-  for (; i + N <= n; i += N) {
+  constexpr bool kHasVectors = kTo != DType::F16 || DS_HAVE_F16;
+  for (; kHasVectors && i + N <= n; i += N) {
     VF x = hn::LoadU(d, p + i);
     VF grad = hn::Mul(hn::LoadU(d, g + i), clip);
     grad = hn::MulAdd(l2, x, grad);
@@ -53,10 +59,31 @@ void adamRange(const AdamScalars<float> &s, const float *g, float *p, float *m, 
     hn::StoreU(x, d, p + i);
     hn::StoreU(first, d, m + i);
     hn::StoreU(second, d, v + i);
+    if constexpr (kTo == DType::BF16)
+      hn::StoreU(bf16Of(x), U16(), rounded + i);
+#if DS_HAVE_F16
+    if constexpr (kTo == DType::F16)
+      hn::StoreU(f16Of(x), U16(), rounded + i);
+#endif
   }
 #endif
-  for (; i < n; ++i)
+  for (; i < n; ++i) {
     adamElement(s, g[i], p[i], m[i], v[i]);
+    if constexpr (kTo == DType::BF16)
+      rounded[i] = elem::BF16::from(static_cast<double>(p[i])).bits;
+    if constexpr (kTo == DType::F16)
+      rounded[i] = elem::F16::from(static_cast<double>(p[i])).bits;
+  }
+}
+
+void adamRange(const AdamScalars<float> &s, const float *g, float *p, float *m, float *v, DType to,
+               uint16_t *rounded, int64_t n) {
+  if (to == DType::BF16)
+    adamVectors<DType::BF16>(s, g, p, m, v, rounded, n);
+  else if (to == DType::F16)
+    adamVectors<DType::F16>(s, g, p, m, v, rounded, n);
+  else
+    adamVectors<DType::F32>(s, g, p, m, v, rounded, n);
 }
 
 void sgdRange(const SgdScalars<float> &s, bool nesterov, const float *g, float *p, float *m,
@@ -161,19 +188,29 @@ static const char *requireShards(const DsLaunch &l, int count) {
   return nullptr;
 }
 
-class Adam {
+/// adam, and adam_round, whose first result is all of p in 16 bits.
+template <bool kRounds> class Adam {
+  static constexpr int kFirst = kRounds ? 1 : 0; // result p
+
 public:
   const char *prepare(const DsLaunch &l) {
     config = {attr(l, "b1").f, attr(l, "b2").f, attr(l, "eps").f, flag(l, "decoupled"),
               flag(l, "bias_correction")};
+    if (kRounds && !(isHalf(l.outs[0]) && isRowMajor(l.outs[0])))
+      return "the cpu kernel needs a contiguous bf16 or f16 result";
     return requireShards(l, 4);
   }
   const char *run(const DsLaunch &l) {
-    if (skips(l.ins[7]))
+    if (skips(l.ins[7])) {
+      if (kRounds)
+        parallelFor(l.threads, elems(l.ins[1]), elems(l.ins[1]),
+                    [&](int64_t begin, int64_t end) { round(l, begin, end); });
       return nullptr;
+    }
     auto range = HWY_DYNAMIC_DISPATCH(adamRange);
+    const auto to = static_cast<DType>(l.outs[0].dtype);
     const float *g = f32(l.ins[0]);
-    float *p = f32(l.outs[0]), *m = f32(l.outs[1]), *v = f32(l.outs[2]);
+    float *p = f32(l.outs[kFirst]), *m = f32(l.outs[kFirst + 1]), *v = f32(l.outs[kFirst + 2]);
     const double *lr = ptr<double>(l.ins[4]), *decay = ptr<double>(l.ins[5]);
     const double clip = *ptr<double>(l.ins[6]);
     const double b1t = *ptr<double>(l.ins[8]), b2t = *ptr<double>(l.ins[9]);
@@ -186,13 +223,33 @@ public:
         [&](State &t, int64_t begin, int64_t end, int32_t group) {
           if (t.group != group)
             t = {adamScalars<float>(config, lr[group], decay[group], clip, b1t, b2t), group};
-          range(t.s, g + begin, p + begin, m + begin, v + begin, end - begin);
+          range(t.s, g + begin, p + begin, m + begin, v + begin, to,
+                kRounds ? ptr<uint16_t>(l.outs[0]) + begin : nullptr, end - begin);
         },
         [](State &) {});
+    if (kRounds)
+      roundBetweenRuns(l);
     return nullptr;
   }
 
 private:
+  static void round(const DsLaunch &l, int64_t begin, int64_t end) {
+    narrow(static_cast<DType>(l.outs[0].dtype), f32(l.outs[1]) + begin,
+           ptr<uint16_t>(l.outs[0]) + begin, end - begin);
+  }
+  static void roundBetweenRuns(const DsLaunch &l) {
+    if (!l.runs || !l.runs[1])
+      return;
+    int64_t at = 0;
+    for (int32_t r = 0; r < l.numRuns[1]; ++r) {
+      const DsRun &run = l.runs[1][r];
+      if (at < run.begin)
+        round(l, at, run.begin);
+      at = std::max(at, run.end);
+    }
+    round(l, at, elems(l.outs[1]));
+  }
+
   AdamConfig config{};
 };
 
@@ -279,7 +336,8 @@ public:
   }
 };
 
-const KernelFns adam = fnsOf<Adam>();
+const KernelFns adam = fnsOf<Adam<false>>();
+const KernelFns adamRound = fnsOf<Adam<true>>();
 const KernelFns sgd = fnsOf<Sgd>();
 const KernelFns sumSquares = fnsOf<SumSquares>();
 

@@ -183,8 +183,8 @@ const char *refSgd(const DsLaunch *l, void *) {
   });
 }
 
-// (g, p, m, v, lr, decay, clip, skip, b1t, b2t) -> p, m, v in place.
-const char *refAdam(const DsLaunch *l, void *) {
+// (g, p, m, v, lr, decay, clip, skip, b1t, b2t) -> p, m, v in place, which are results `first` and on.
+static const char *updateAdam(const DsLaunch *l, int first) {
   if (const char *error = checkGroups(*l, l->ins[4]))
     return error;
   if (scalarFlag(l->ins[7]))
@@ -197,7 +197,8 @@ const char *refAdam(const DsLaunch *l, void *) {
   return dispatchArith(l->ins[1].dtype, [&](auto tag) -> const char * {
     using T = typename decltype(tag)::Type;
     const T *g = dataOf<T>(l->ins[0]);
-    T *p = dataOf<T>(l->outs[0]), *m = dataOf<T>(l->outs[1]), *v = dataOf<T>(l->outs[2]);
+    T *p = dataOf<T>(l->outs[first]), *m = dataOf<T>(l->outs[first + 1]),
+      *v = dataOf<T>(l->outs[first + 2]);
     forEachRun(*l, 1, [&](int64_t begin, int64_t end, int32_t group) {
       AdamScalars<T> s = adamScalars<T>(config, lr[group], decay[group], clip, b1t, b2t);
       for (int64_t i = begin; i < end; ++i)
@@ -205,6 +206,21 @@ const char *refAdam(const DsLaunch *l, void *) {
     });
     return nullptr;
   });
+}
+
+const char *refAdam(const DsLaunch *l, void *) { return updateAdam(l, 0); }
+
+// -> rounded, p, m, v. All of p is rounded, also under skip and between runs.
+const char *refAdamRound(const DsLaunch *l, void *) {
+  if (const char *error = updateAdam(l, 1))
+    return error;
+  const float *p = dataOf<float>(l->outs[1]);
+  auto *rounded = dataOf<uint16_t>(l->outs[0]);
+  bool bf16 = l->outs[0].dtype == static_cast<uint8_t>(DType::BF16);
+  for (int64_t i = 0; i < elems(l->outs[1]); ++i)
+    rounded[i] = bf16 ? elem::BF16::from(static_cast<double>(p[i])).bits
+                      : elem::F16::from(static_cast<double>(p[i])).bits;
+  return nullptr;
 }
 
 } // namespace ds::ref

@@ -53,6 +53,7 @@ const std::vector<std::pair<OpKind, const char *>> &notDrawn() {
       {OpKind::Advance, pass},
       {OpKind::Sgd, pass},
       {OpKind::Adam, pass},
+      {OpKind::AdamRound, pass},
       {OpKind::AllGather, pass},
       {OpKind::ReduceScatter, pass},
       {OpKind::AllReduce, pass},

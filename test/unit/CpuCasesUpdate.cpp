@@ -54,15 +54,24 @@ Cases updateCases(const std::string &op) {
           continue;
         }
         for (bool decoupled : {false, true})
-          for (bool correct : {false, true})
+          for (bool correct : {false, true}) {
+            Attrs attrs = {{"decoupled", decoupled}, {"bias_correction", correct}};
+            std::vector<int> tied = {1, 2, 3};
+            if (op == "adam_round") {
+              attrs.set("to", std::string(correct ? "bf16" : "f16"));
+              results.assign(4, result(DType::F32, {n}));
+              results[0] = result(correct ? DType::BF16 : DType::F16, {n});
+              tied = {-1, 1, 2, 3};
+            }
             push(cases, {"",
                          op,
-                         Attrs{{"decoupled", decoupled}, {"bias_correction", correct}},
+                         attrs,
                          {f32({n}), f32({n}), f32({n}), f32({n}, positive), two(1e-3, 2e-4),
                           two(0.01, 0), scalar(0.7), flag, scalar(0.81), scalar(0.998001)},
                          results,
-                         {1, 2, 3},
+                         tied,
                          runsFor(10)});
+          }
       }
     }
   return cases;

@@ -55,7 +55,7 @@ Cases casesOf(const std::string &op) {
     return softmaxCases(op);
   if (in({"cross_entropy", "cross_entropy_grad", "mse", "mse_grad"}))
     return lossCases(op);
-  if (in({"adam", "sgd", "sum_squares"}))
+  if (in({"adam", "adam_round", "sgd", "sum_squares"}))
     return updateCases(op);
   return {};
 }

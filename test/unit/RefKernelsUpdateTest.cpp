@@ -164,18 +164,24 @@ Tensor f64s(std::vector<double> v) {
   return {DType::F64, {n}, std::move(v)};
 }
 
-State adamRun(const State &s, const Tensor &g, const Attrs &attrs, double clip, bool skip,
-              double b1t, double b2t) {
+Outcome runAdam(OpKind op, const State &s, const Tensor &g, const Attrs &attrs, double clip,
+                bool skip, double b1t, double b2t) {
   std::vector<std::vector<DsRun>> runs(10);
   for (int i = 0; i < 4; ++i)
     runs[i] = kRuns;
-  Outcome o = run({OpKind::Adam,
+  Outcome o = run({op,
                    attrs,
                    {g, s.p, s.m, s.v, f64s({kLr[0], kLr[1]}), f64s({kDecay[0], kDecay[1]}),
                     scalar(clip), flagTensor(skip), scalar(b1t), scalar(b2t)},
                    runs,
                    false});
   EXPECT_EQ(o.error, "");
+  return o;
+}
+
+State adamRun(const State &s, const Tensor &g, const Attrs &attrs, double clip, bool skip,
+              double b1t, double b2t) {
+  Outcome o = runAdam(OpKind::Adam, s, g, attrs, clip, skip, b1t, b2t);
   return {o.outs[0], o.outs[1], o.outs[2]};
 }
 
@@ -225,6 +231,24 @@ TEST(RefUpdate, AdamSkips) {
   expectEqual(after.p, s.p);
   expectEqual(after.m, s.m);
   expectEqual(after.v, s.v);
+}
+
+// The bits of the two ops, also under skip and between runs.
+TEST(RefUpdate, AdamRoundIsAdamAndCast) {
+  for (const char *to : {"bf16", "f16"})
+    for (bool skip : {false, true}) {
+      State s = {uniform(DType::F32, {12}, 20), uniform(DType::F32, {12}, 21),
+                 uniform(DType::F32, {12}, 22, 0, 1)};
+      s.p.v[0] = 1e6; // infinite in f16
+      Tensor g = uniform(DType::F32, {12}, 23);
+      Attrs attrs = {{"to", std::string(to)}};
+      Outcome o = runAdam(OpKind::AdamRound, s, g, attrs, 0.7, skip, 0.9, 0.999);
+      State want = adamRun(s, g, {}, 0.7, skip, 0.9, 0.999);
+      expectEqual(o.outs[0], run1(OpKind::Cast, {want.p}, attrs));
+      expectEqual(o.outs[1], want.p);
+      expectEqual(o.outs[2], want.m);
+      expectEqual(o.outs[3], want.v);
+    }
 }
 
 TEST(RefUpdate, SgdWithMomentum) {

@@ -290,6 +290,13 @@ TEST(Shapes, Update) {
               HasSubstr("[adam_2]"));
   EXPECT_THAT(infer(OpKind::Adam, {p, p, p, p, lr, lr, one, skip, one, one}, {{"b2", 1.0}}),
               HasSubstr("[adam_3]"));
+  auto rounded = [&](const char *to) {
+    return infer(OpKind::AdamRound, {p, p, p, p, lr, lr, one, skip, one, one},
+                 {{"to", std::string(to)}});
+  };
+  EXPECT_EQ(rounded("bf16"), "bf16[128] f32[128] f32[128] f32[128]");
+  EXPECT_THAT(rounded("f32"), HasSubstr("rounds f32[128] to f32, expected f32 to bf16 or f16 "
+                                        "[adam_round_1]"));
 }
 
 TEST(Shapes, BatchNorm) {
