@@ -35,14 +35,17 @@ double packedBytes(const Schedule &s, const SchedProgram &p, const Instr &i) {
   return bytes;
 }
 
-// The rate at which calls of this size run: between measured sizes along straight lines of logarithms.
-double rateAt(const RateCurve &c, double amount) {
+// Between measured sizes rates lie on straight lines of logarithms; below the smallest the time stays level, above the
+// largest the rate.
+double curveSeconds(const RateCurve &c, double amount) {
   auto above = std::find_if(c.begin(), c.end(), [&](RatePoint p) { return p.amount >= amount; });
-  if (above == c.begin() || above == c.end())
-    return above == c.end() ? c.back().perSecond : c.front().perSecond;
+  if (above == c.end())
+    return amount / c.back().perSecond;
+  if (above == c.begin())
+    return above->amount / above->perSecond;
   RatePoint a = *(above - 1), b = *above;
   double along = std::log(amount / a.amount) / std::log(b.amount / a.amount);
-  return a.perSecond * std::pow(b.perSecond / a.perSecond, along);
+  return amount / (a.perSecond * std::pow(b.perSecond / a.perSecond, along));
 }
 
 const RateCurve *curveOf(const Rates &r, std::string_view op, DType t) {
@@ -60,7 +63,7 @@ double launchSeconds(const Schedule &s, const SchedProgram &p, const Instr &i, c
   bool host = first && first->space == Space::Host;
   double amount = flops > 0 ? flops : bytes;
   if (const RateCurve *c = first && !host ? curveOf(r, info(i.op).text, first->dtype) : nullptr)
-    return r.launch + amount / rateAt(*c, amount);
+    return r.launch + curveSeconds(*c, amount);
   double products = first && byteSize(first->dtype) == 2 ? r.flops16 : r.flopsF32;
   double work = bytes / (host ? r.hostMemory : r.memory);
   return r.launch + (flops > 0 ? std::max(work, flops / products) : work);
@@ -80,7 +83,7 @@ double collectiveSeconds(const Schedule &s, const SchedProgram &p, const Instr &
   int64_t world = s.world();
   double bytes = static_cast<double>(sentBytes(s, p, i));
   if (const RateCurve *c = curveOf(r, text(i.kind), typeOf(s, p, i.ins[0]).dtype))
-    return r.collective + bytes / rateAt(*c, bytes);
+    return r.launch + curveSeconds(*c, bytes);
   auto steps = static_cast<double>((i.kind == InstrKind::AllReduce ? 2 : 1) * (world - 1));
   return r.collective + steps * r.hop + (bytes > 0 ? bytes / r.link : 0);
 }

@@ -53,12 +53,9 @@ Status emitTrace(const Schedule &s, const std::vector<std::vector<TraceEvent>> &
   return write(text);
 }
 
-Status writeTrace(const std::string &path, const Schedule &s, const std::vector<TraceRing> &rings,
-                  int64_t start) {
+Status writeTrace(const std::string &path, const Schedule &s,
+                  const std::vector<std::vector<TraceEvent>> &events, int64_t start) {
   TRY_ASSIGN(File file, File::create(path));
-  std::vector<std::vector<TraceEvent>> events;
-  for (const TraceRing &ring : rings)
-    events.push_back(ring.list());
   int64_t at = 0;
   TRY(emitTrace(s, events, start, "", [&](std::string_view text) {
     TRY(file.write(text.data(), static_cast<int64_t>(text.size()), at));

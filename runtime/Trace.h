@@ -38,8 +38,8 @@ Status emitTrace(const Schedule &s, const std::vector<std::vector<TraceEvent>> &
                  int64_t start, std::string_view suffix,
                  const std::function<Status(std::string_view)> &write);
 
-/// The same as a file; rings[rank * kStreams + stream].
-Status writeTrace(const std::string &path, const Schedule &s, const std::vector<TraceRing> &rings,
-                  int64_t start);
+/// The same as a file.
+Status writeTrace(const std::string &path, const Schedule &s,
+                  const std::vector<std::vector<TraceEvent>> &events, int64_t start);
 
 } // namespace ds

@@ -448,8 +448,15 @@ Status Trainer::saveCheckpoint(const std::string &dir) {
 int64_t Trainer::updates() const { return impl->updates; }
 
 Status Trainer::writeTrace(const std::string &path) const {
+  return ds::writeTrace(path, impl->schedule, traceEvents(), impl->startNs);
+}
+
+std::vector<std::vector<TraceEvent>> Trainer::traceEvents() const {
   impl->drain();
-  return ds::writeTrace(path, impl->schedule, impl->traces, impl->startNs);
+  std::vector<std::vector<TraceEvent>> events;
+  for (const TraceRing &ring : impl->traces)
+    events.push_back(ring.list());
+  return events;
 }
 
 StatusOr<std::vector<double>> Trainer::readParam(const std::string &name) const {

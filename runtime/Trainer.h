@@ -69,6 +69,8 @@ public:
   /// The state after the last update as a checkpoint in dir (runtime/Checkpoint.h).
   Status saveCheckpoint(const std::string &dir);
   Status writeTrace(const std::string &path) const;
+  /// The same events: [rank * kStreams + stream], oldest first.
+  std::vector<std::vector<TraceEvent>> traceEvents() const;
   /// A parameter by its name or the model's, in the model's layout, put together from the ranks.
   StatusOr<std::vector<double>> readParam(const std::string &name) const;
   /// The bytes of a persistent buffer on one rank.

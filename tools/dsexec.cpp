@@ -11,6 +11,7 @@
 #include "tools/Devices.h"
 #include "tools/Diagnostics.h"
 #include "tools/ForwardTool.h"
+#include "tools/MeasureTool.h"
 #include "tools/PlanArgs.h"
 #include "tools/SaveOnnx.h"
 #include "tools/SelfCheck.h"
@@ -104,6 +105,7 @@ static const char *const kExamples =
     "--save-interval 500 \\\n"
     "         --resume auto\n"
     "  dsexec model.onnx --config ds_config.json --world-size 4 --data synthetic:1 --self-check\n"
+    "  dsexec --measure-target here.json --world-size 2\n"
     "  dsexec model.onnx --forward --feed inputs --fetch outputs --weights out.safetensors\n"
     "  dsexec model.onnx --generate 80 --prompt 'The license' --vocab vocab.json --seed 1\n"
     "  dsexec model.onnx --vjp --wrt 'fc1|input' --feed inputs --cotangent random:1 --fetch "
@@ -179,19 +181,32 @@ static Status save(Trainer &t, const std::optional<OnnxSaver> &saver) {
   return {};
 }
 
-// The exit code, if there is no error.
-static StatusOr<int> run() {
+// Whether something else than training was asked for; it is done then.
+static StatusOr<bool> runOther() {
   if (!inspect.empty()) {
     TRY_ASSIGN(std::string text, describeCheckpoint(inspect));
     llvm::outs() << text;
-    return 0;
+    return true;
+  }
+  TRY_ASSIGN(bool measures, asksForMeasure());
+  if (measures) {
+    if (!inputPath.empty())
+      return Status::error("--measure-target measures this machine, not " + inputPath);
+    TRY(runMeasure(device, threads));
+    return true;
   }
   TRY_ASSIGN(bool once, asksForForward());
-  if (once) {
+  if (once)
     TRY(runForward(inputPath, device, threads,
                    seed.getNumOccurrences() ? std::optional<int64_t>(seed) : std::nullopt));
+  return once;
+}
+
+// The exit code, if there is no error.
+static StatusOr<int> run() {
+  TRY_ASSIGN(bool other, runOther());
+  if (other)
     return 0;
-  }
   TRY(checkFlags());
   TRY_ASSIGN(std::string from, chooseResume(checkpointDir, resume));
   PlanConfig config;

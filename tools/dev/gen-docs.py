@@ -83,7 +83,8 @@ What contexts of the runtime and its libraries take lies outside of a plan: it i
 matrix products in TFLOP/s, of memory, of the link to the neighbours in a server, of the link to main memory (each one way)
 and of main memory (per rank) in GB/s; a step of a collective takes at least `hop`, in us. With rates `dsplan` gives the least
 times for computing and sending, which real runs exceed, and predicts an update ([timeline.md](timeline.md)). `cpu` is this machine: memory and rates are divided by the number of
-ranks. Its rates are those of 2 cores of one server, whatever the machine, so that plans are the same everywhere.
+ranks. Its rates are those of 2 cores of one server, whatever the machine, so that plans are the same everywhere; below is how to
+measure your own.
 
 | name | memory | contexts | host | memory rate | link | f32 | 16-bit | host link | host rate | hop | |
 |---|---|---|---|---|---|---|---|---|---|---|---|
@@ -96,8 +97,11 @@ text with a unit; unknown keys are errors.
 
 Times of instructions need the rates of memory and of both products, and the link's if there are several ranks; for the
 rest there are defaults, of usual boards. A curve replaces the computed rate of one op
-on one type of first operand, or of one collective: `"curves": {"softmax f32": [[1e6, 9e9], [1e8, 5e9]]}`. Between the
-sizes it is interpolated, outside it stays level.
+on one type of first operand, or the whole time of one collective: `"curves": {"softmax f32": [[1e6, 9e9], [1e8, 5e9]]}`. Between
+the sizes it is interpolated; below the smallest the time stays level, above the largest the rate.
+
+`dsexec --measure-target FILE.json [--world-size N] [--threads T]` writes such a file for this machine: it trains a few small
+models on N ranks, in f32 and bf16, and keeps the best time of every instruction, which other work on the machine disturbs least.
 """
 
 
