@@ -51,11 +51,10 @@ static Status problem(const std::string &path, std::string_view what, int error)
 
 StatusOr<std::unique_ptr<BlockFile>> BlockFile::create(const std::string &folder, int64_t rank,
                                                        int64_t bytes, const BlockFileOptions &o) {
-  if (bytes <= 0 || o.queueDepth < 1 || o.blockBytes < kBlockAlign || o.blockBytes % kBlockAlign)
-    return Status::internal(
-        fmt::format("a block file of {} bytes in blocks of {}, {} in flight; expected positive "
-                    "numbers and blocks of a multiple of {}",
-                    bytes, o.blockBytes, o.queueDepth, kBlockAlign));
+  if (bytes <= 0 || o.queueDepth < 1 || o.blockBytes < 1)
+    return Status::internal(fmt::format("a block file of {} bytes in blocks of {}, {} in flight; "
+                                        "expected positive numbers",
+                                        bytes, o.blockBytes, o.queueDepth));
   std::unique_ptr<BlockFile> f(new BlockFile);
   f->length = wholeBlocks(bytes);
   f->name = (std::filesystem::path(folder) / fmt::format("rank{}.nvme", rank)).string();
@@ -65,7 +64,7 @@ StatusOr<std::unique_ptr<BlockFile>> BlockFile::create(const std::string &folder
     f->goDirect();
   std::string why;
   for (Direction *d : {&f->reads, &f->writes}) {
-    d->queue = BlockQueue::make({o.blockBytes, o.queueDepth, o.uring}, &why);
+    d->queue = BlockQueue::make({wholeBlocks(o.blockBytes), o.queueDepth, o.uring}, &why);
     d->tail = std::make_unique<Aligned>();
   }
   if (!why.empty())

@@ -14,11 +14,12 @@
 namespace ds {
 
 struct BlockFileOptions {
-  int64_t blockBytes = 1 << 20; // a transfer is cut into such pieces (aio.block_size)
-  int queueDepth = 8;           // in flight at once, for each direction (aio.queue_depth)
-  bool checksums = false;       // of every block written, compared when it is read
-  bool direct = true;           // try O_DIRECT
-  bool uring = true;            // try io_uring
+  int64_t blockBytes =
+      1 << 20;            // a transfer is cut into such pieces, of whole 4 KiB (aio.block_size)
+  int queueDepth = 8;     // in flight at once, for each direction (aio.queue_depth)
+  bool checksums = false; // of every block written, compared when it is read
+  bool direct = true;     // try O_DIRECT
+  bool uring = true;      // try io_uring
 };
 
 class BlockFile {

@@ -10,8 +10,11 @@
 
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdlib>
+#include <functional>
 #include <vector>
 
 #if defined(DS_HAVE_CPU_DEVICE) && defined(__x86_64__)
@@ -99,19 +102,28 @@ int64_t number(const char *name, int64_t otherwise) {
 int64_t elems() { return number("DS_BENCH_ELEMS", int64_t{64} << 20); }
 int threads() { return static_cast<int>(number("DS_BENCH_THREADS", 2)); }
 
-void report(benchmark::State &state, double bytes) {
-  state.counters["GB/s"] =
-      benchmark::Counter(bytes / 1e9, benchmark::Counter::kIsIterationInvariantRate);
+/// Medians, for neighbours on the machine make some runs slow.
+void measure(benchmark::State &state, double bytes, const std::function<void()> &run) {
+  run(); // touches everything once
+  std::vector<double> seconds;
+  for (auto _ : state) {
+    auto begin = std::chrono::steady_clock::now();
+    run();
+    seconds.push_back(
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  }
+  auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
+  std::nth_element(seconds.begin(), middle, seconds.end());
+  state.counters["ms"] = *middle * 1e3;
+  state.counters["GB/s"] = bytes / *middle / 1e9;
 }
 
 void adam(benchmark::State &state, DType to) {
   HostAdam a(elems(), threads(), to);
-  const char *message = a.run(); // touches everything once
-  for (auto _ : state)
-    message = a.run();
+  const char *message = nullptr;
+  measure(state, static_cast<double>(elems()) * (a.rounds() ? 30 : 28), [&] { message = a.run(); });
   if (message)
     state.SkipWithError(message);
-  report(state, static_cast<double>(elems()) * (a.rounds() ? 30 : 28));
 }
 
 [[gnu::optimize("O3"), gnu::target_clones("avx512f", "avx2", "default")]] void
@@ -148,7 +160,7 @@ void triad(benchmark::State &state, bool streamed) {
   }
   auto *a = reinterpret_cast<double *>(arena->data()), *b = a + n + kSkew, *c = b + n + kSkew;
   const int all = threads();
-  auto run = [&] {
+  measure(state, static_cast<double>(n) * 24, [&] {
 #pragma omp parallel for num_threads(all) schedule(static)
     for (int t = 0; t < all; ++t) {
       const int64_t begin = n * t / all / 8 * 8, end = n * (t + 1) / all / 8 * 8;
@@ -158,11 +170,7 @@ void triad(benchmark::State &state, bool streamed) {
         triadRange(a + begin, b + begin, c + begin, end - begin);
     }
     benchmark::ClobberMemory();
-  };
-  run();
-  for (auto _ : state)
-    run();
-  report(state, static_cast<double>(n) * 24);
+  });
 }
 
 [[maybe_unused]] const bool registered = [] {

@@ -59,7 +59,7 @@ std::string createError(const std::string &folder, int64_t bytes) {
 
 class BlockFileTest : public ::testing::TestWithParam<std::tuple<bool, bool, bool>> {
 protected:
-  BlockFileOptions options(int64_t blockBytes = 1 << 16, int depth = 4) const {
+  BlockFileOptions options(int64_t blockBytes = 65000, int depth = 4) const {
     auto [uring, direct, checksums] = GetParam();
     return {blockBytes, depth, checksums, direct, uring};
   }
