@@ -11,6 +11,8 @@ static std::vector<int> sameBucket(const Schedule &s, const SchedProgram &p, con
   size_t operands = 0;
   if (in.kind == InstrKind::AllGather || in.kind == InstrKind::ReduceScatter)
     operands = 1;
+  else if (isTransfer(in.kind))
+    operands = 1;
   else if (in.kind != InstrKind::Launch)
     operands = 0;
   else if (in.op == OpKind::Accumulate || in.op == OpKind::Copy)

@@ -149,15 +149,20 @@ Status Placer::run() {
     if (c.in[0].isShard())
       return c.error("does not take a shard, but " + operand(0), "G9");
     return setAll(c.in[0].placement, c.in[0].axes);
+  case OpKind::Offload:
+  case OpKind::Fetch:
+  case OpKind::Read:
+  case OpKind::Write:
+    return setAll(c.in[0].placement, c.in[0].axes);
   default:
     break;
   }
   for (size_t i = 0; i < c.in.size(); ++i)
     if (c.in[i].isPartial())
-      return c.error(
-          "a partial value feeds only reduce_scatter, all_reduce, accumulate and view, but " +
-              operand(i),
-          "G10");
+      return c.error("a partial value feeds only reduce_scatter, all_reduce, accumulate, view and "
+                     "transfers, but " +
+                         operand(i),
+                     "G10");
   if (any(Placement::Shard))
     return overShards();
   if (!any(Placement::Local))
@@ -179,6 +184,14 @@ Status placeResults(const ShapeCtx &c, llvm::ArrayRef<Symbol *> bound) {
       return c.error("operand 0 is in " + std::string(text(space)) + " memory, operand " +
                          std::to_string(i) + " in " + std::string(text(c.in[i].space)),
                      "G12");
+  if (info(c.kind).isTransfer()) {
+    Route route = routeOf(c.kind);
+    if (space != route.from)
+      return c.error("operand 0 is in " + std::string(text(space)) + " memory, expected " +
+                         std::string(text(route.from)),
+                     "G12");
+    space = route.to;
+  }
   for (Type &t : c.out)
     t.space = space;
   return Placer(c, bound).run();

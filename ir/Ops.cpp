@@ -65,4 +65,17 @@ int bucketOperands(OpKind k) {
 
 int updatedResult(OpKind k) { return k == OpKind::AdamRound ? 1 : 0; }
 
+Route routeOf(OpKind transfer) {
+  switch (transfer) {
+  case OpKind::Offload:
+    return {Space::Device, Space::Host};
+  case OpKind::Read:
+    return {Space::Nvme, Space::Host};
+  case OpKind::Write:
+    return {Space::Host, Space::Nvme};
+  default: // Fetch
+    return {Space::Host, Space::Device};
+  }
+}
+
 } // namespace ds

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "ir/Attr.h"
+#include "ir/Type.h"
 
 #include <optional>
 #include <string_view>
@@ -17,7 +18,7 @@ enum class OpKind : uint8_t {
 #undef OP
 };
 
-enum class Trait : uint8_t { Pure, Elementwise, View, Collective, Optimizer, Effect };
+enum class Trait : uint8_t { Pure, Elementwise, View, Collective, Transfer, Optimizer, Effect };
 
 struct OpInfo {
   OpKind kind;
@@ -30,6 +31,9 @@ struct OpInfo {
   bool isPure() const { return trait <= Trait::View; }
   bool isView() const { return trait == Trait::View; }
   bool isCollective() const { return trait == Trait::Collective; }
+  bool isTransfer() const { return trait == Trait::Transfer; }
+  /// Becomes a launch of a kernel.
+  bool isLaunch() const { return !isView() && !isCollective() && !isTransfer(); }
 };
 
 const OpInfo &info(OpKind k);
@@ -44,5 +48,11 @@ int tiedOperand(OpKind k, int result, int numOperands);
 int bucketOperands(OpKind k);
 /// The result of an optimizer that is the updated parameters.
 int updatedResult(OpKind k);
+
+/// Where a transfer starts and ends.
+struct Route {
+  Space from, to;
+};
+Route routeOf(OpKind transfer);
 
 } // namespace ds

@@ -6,7 +6,8 @@
 namespace ds {
 
 std::string_view text(Stream s) {
-  constexpr std::string_view names[] = {"compute", "comm", "feed"};
+  constexpr std::string_view names[] = {"compute", "comm", "feed", "host",
+                                        "d2h",     "h2d",  "read", "write"};
   return names[static_cast<int>(s)];
 }
 
@@ -33,6 +34,10 @@ Stream streamOf(InstrKind k) {
 }
 
 bool isCollective(InstrKind k) { return streamOf(k) == Stream::Comm; }
+
+bool isTransfer(InstrKind k) { return streamOf(k) >= Stream::D2h; }
+
+Stream launchStream(Space s) { return s == Space::Host ? Stream::Host : Stream::Compute; }
 
 std::string_view text(BufferKind k) {
   constexpr std::string_view names[] = {"param", "state", "accum", "scalar", "const",

@@ -17,8 +17,9 @@
 
 namespace ds {
 
-enum class Stream : uint8_t { Compute, Comm, Feed };
-inline constexpr int kStreams = 3;
+/// Host runs kernels on operands in host memory; the last four move bytes between spaces.
+enum class Stream : uint8_t { Compute, Comm, Feed, Host, D2h, H2d, Read, Write };
+inline constexpr int kStreams = 8;
 std::string_view text(Stream s);
 
 enum class InstrKind : uint8_t {
@@ -27,8 +28,11 @@ enum class InstrKind : uint8_t {
 #undef INSTR
 };
 std::string_view text(InstrKind k); // mnemonic; empty for a launch, which prints its op's
-Stream streamOf(InstrKind k);
+Stream streamOf(InstrKind k);       // Compute for a launch, also for one that is on Host
 bool isCollective(InstrKind k);
+bool isTransfer(InstrKind k);
+/// The stream of launches whose operands lie there.
+Stream launchStream(Space s);
 
 /// What a buffer is for. The persistent kinds lie in the persistent section (same offsets in every
 /// program, kept between programs); the others belong to one program.
@@ -89,9 +93,10 @@ struct Instr {
   int work = -1;                 // Work or Staging buffer, or -1
   std::vector<int> waits;        // instruction indices on other streams; printed as sorted labels
   std::vector<int> carriedWaits; // the same for SchedProgram::carried
-  bool carry = false;            // comm: may still run when the program ends (rule S12)
-  int throttle = -1; // planner only: an instruction to wait for although no bytes conflict, so that
-                     // what it reads can be freed; becomes one of waits
+  bool carry = false;            // may still run when the program ends (rule S12)
+  std::vector<int>
+      throttles;     // planner only: instructions to wait for although no bytes conflict, so that
+                     // what they read can be freed; become waits
   int origin = -1;   // index into Schedule::origins
   int64_t elems = 0; // collectives: elements of the full vector (traffic accounting)
   int line = 0;
@@ -142,6 +147,9 @@ struct OriginInfo {
   std::string node, module, pass;
   bool operator==(const OriginInfo &) const = default;
 };
+
+/// Bytes of a block of nvme: alignment of its buffers and of the host memory they move to and from.
+inline constexpr int64_t kNvmeBlock = 4096;
 
 struct ArenaInfo {
   Space space = Space::Device;
@@ -199,7 +207,7 @@ struct PlaceInfo {
 PlaceInfo resolve(const Schedule &s, const SchedProgram &p, PlaceRef r);
 const Buffer &bufferAt(const Schedule &s, const SchedProgram &p, int index);
 
-/// Indices of p's instructions that may still run when it ends: a suffix of its comm stream.
+/// Indices of p's instructions that may still run when it ends: a suffix of each stream.
 std::vector<int> carriedOut(const SchedProgram &p);
 
 std::string printSchedule(const Schedule &s);

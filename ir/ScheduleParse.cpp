@@ -399,10 +399,9 @@ Status Parser::destinations(SchedProgram &p, Instr &i) {
 }
 
 Status Parser::operation(Instr &i, const Named &word) {
-  for (InstrKind k :
-       {InstrKind::AllGather, InstrKind::ReduceScatter, InstrKind::AllReduce, InstrKind::Feed})
-    if (text(k) == word.name) {
-      i.kind = k;
+  for (int k = 0; k <= static_cast<int>(InstrKind::Write); ++k)
+    if (auto kind = static_cast<InstrKind>(k); text(kind) == word.name) {
+      i.kind = kind;
       return {};
     }
   std::optional<OpKind> op = opFromText(word.name);
@@ -512,9 +511,11 @@ Status Parser::programLine(SchedProgram &p) {
   for (int k = 0; k < kStreams; ++k)
     if (lex.accept(text(static_cast<Stream>(k))))
       return instr(p, static_cast<Stream>(k));
-  return lex.errorHere(
-      "expected buffer, view, carried, a stream (compute, comm, feed), return or '}', found " +
-      shown(lex.peek()));
+  std::string streams;
+  for (int k = 0; k < kStreams; ++k)
+    streams += (k ? ", " : "") + std::string(text(static_cast<Stream>(k)));
+  return lex.errorHere("expected buffer, view, carried, a stream (" + streams +
+                       "), return or '}', found " + shown(lex.peek()));
 }
 
 StatusOr<int> Parser::labelIndex(const SchedProgram &p, const Named &use) {

@@ -4,7 +4,7 @@
 //   S1  bounds, alignment, counts   S2  races           S3  lifetimes, contents   S4  order, streams
 //   S5  collectives                 S6  accumulators    S7  spaces                S8  buckets, inputs
 //   S9  programs                    S10 aliasing inside one instruction           S11 types
-//   S12 what runs on from one program into the next
+//   S12 what runs on from one program into the next                               S13 transfers
 #include "ir/ScheduleVerify.h"
 
 #include "ir/ScheduleNames.h"
@@ -95,6 +95,7 @@ Status verifySchedule(const Schedule &s) {
     verifyRaces(s, p, carryIsSane && !p.carried.empty() ? s.program("update") : nullptr, f);
     verifyAliases(s, p, f);
     verifyCollectives(s, p, f);
+    verifyTransfers(s, p, f);
   }
   verifyWindow(s, f);
   verifyBindings(s, f);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shared by the files ScheduleVerify*.cpp, which hold the rules S1..S12 (docs/schedule.md). Nothing here is
+// Shared by the files ScheduleVerify*.cpp, which hold the rules S1..S13 (docs/schedule.md). Nothing here is
 // used by the planner, nor the other way round: a plan is judged by code that did not make it.
 #pragma once
 
@@ -61,6 +61,7 @@ void verifyRaces(const Schedule &s, const SchedProgram &p, const SchedProgram *b
 void verifyCarry(const Schedule &s, Findings &f);                              // S12
 void verifyAliases(const Schedule &s, const SchedProgram &p, Findings &f);     // S10
 void verifyCollectives(const Schedule &s, const SchedProgram &p, Findings &f); // S5
+void verifyTransfers(const Schedule &s, const SchedProgram &p, Findings &f);   // S13
 void verifyWindow(const Schedule &s, Findings &f);                             // S6, S9
 void verifyBindings(const Schedule &s, Findings &f);                           // S8
 void verifyTypes(const Schedule &s, Findings &f);                              // S11

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // S8: the tables fit the buffers, and weights change exactly once in a window: every trainable bucket by one
-// optimizer launch in `update`, or by rounding the master that one has updated, frozen ones never, running statistics
-// whole in every program of a micro-batch, from all ranks. A whole bucket that each rank updates in its own slice is
+// optimizer launch in `update`, or by rounding the master that one has updated, or by transfers of what was updated so
+// in another space, frozen ones never, running statistics whole in every program of a micro-batch, from all ranks. A whole bucket that each rank updates in its own slice is
 // gathered again behind it. Optimizer states and scalars change at most once. Inputs are written by `feed` alone,
 // at most once in a program. What looks into a bucket looks at one of its parameters.
 #include "ir/ScheduleNames.h"
@@ -25,6 +25,17 @@ public:
   void run();
 
 private:
+  struct Update {
+    std::string label;     // the optimizer launch; empty: none
+    bool ownSlice = false; // it wrote only this rank's slice
+    bool gathered = false;
+  };
+  /// Weights, a master or a state that a temporary holds as a whole.
+  struct Held {
+    int of = -1;         // the persistent buffer
+    std::string updated; // the optimizer launch that has changed it since; empty: none
+  };
+
   void bucket(const BucketInfo &b);
   void segments(const BucketInfo &b, const std::string &name);
   void inputs();
@@ -32,6 +43,10 @@ private:
   void writes(const SchedProgram &p);
   void master(const BucketInfo &b, const std::string &name);
   void weights(const SchedProgram &p, const Instr &i, PlaceRef r);
+  void follow(const SchedProgram &p, const Instr &i);
+  static bool isWhole(const PlaceInfo &at);
+  std::optional<Held> heldBefore(const SchedProgram &p, PlaceRef r) const;
+  bool optimizes(const SchedProgram &p, const Instr &i, PlaceRef r) const;
   bool rounds(const SchedProgram &p, const Instr &i, PlaceRef r, const BucketInfo &b);
   void statistics(const SchedProgram &p, const Instr &i, const PlaceInfo &at);
   void once(const SchedProgram &p, const Instr &i, PlaceRef r);
@@ -42,18 +57,14 @@ private:
     return b >= 0 && s.persistent[b].kind == kind ? b : -1;
   }
 
-  struct Update {
-    std::string label;     // the optimizer launch; empty: none
-    bool ownSlice = false; // it wrote only this rank's slice
-    bool gathered = false;
-    std::string mastered; // the optimizer launch that updated the master
-  };
-
   const Schedule &s;
   Findings &f;
-  std::map<int, const BucketInfo *> bucketOf;                         // by buffer
-  std::map<int, int> masters;                                         // state buffer -> weights
-  std::map<int, Update> updates;                                      // by buffer
+  std::map<int, const BucketInfo *> bucketOf; // by buffer
+  std::map<int, int> masters;                 // state buffer -> weights
+  std::map<int, Update> updates;              // by buffer
+  std::map<int, std::string>
+      optimized;            // masters by buffer: the optimizer launch, or what wrote it back
+  std::map<int, Held> held; // by buffer of the current program
   std::set<std::pair<std::string, int>> tracked;                      // programs and buffers
   std::map<int, std::vector<std::pair<Access, std::string>>> changes; // by state or scalar buffer
 };
@@ -98,11 +109,14 @@ void Bindings::master(const BucketInfo &b, const std::string &name) {
   const Buffer &m = s.persistent[index];
   int64_t elems = m.type.elems();
   bool fits = elems == b.elems / s.world() || (!b.sharded && elems == b.elems);
-  if (!b.trainable || m.type.dtype != accumType(b.dtype) || m.type.dtype == b.dtype || !fits ||
-      m.type.dims.size() != 1)
+  bool elsewhere =
+      m.type.space != s.persistent[weights].type.space; // then it may be of the same type
+  if (!b.trainable || m.type.dtype != accumType(b.dtype) ||
+      (m.type.dtype == b.dtype && !elsewhere) || !fits || m.type.dims.size() != 1)
     f.add("S8", m.line,
           name + ": its master " + nameText(b.master) + " is " + m.type.str() +
-              ", expected the wider type and the elements of trainable weights of 16 bits");
+              ", expected the wider type and the elements of trainable weights of 16 bits" +
+              ", or of weights in another space");
   if (!masters.emplace(index, weights).second)
     f.add("S8", m.line, nameText(b.master) + " is the master of two buckets");
 }
@@ -196,6 +210,48 @@ bool isUpdated(const Instr &i, PlaceRef r) {
          r == i.outs[static_cast<size_t>(updatedResult(i.op))];
 }
 
+/// Follows whole weights, masters and states through transfers, optimizers and roundings of p, in list order.
+void Bindings::follow(const SchedProgram &p, const Instr &i) {
+  bool optimizer = i.kind == InstrKind::Launch && info(i.op).trait == Trait::Optimizer;
+  bool moves = isTransfer(i.kind) || (i.kind == InstrKind::Launch && i.op == OpKind::Cast);
+  std::map<int, std::optional<Held>> after;
+  for (size_t o = 0; o < i.outs.size(); ++o) {
+    PlaceInfo to = resolve(s, p, i.outs[o]);
+    if (isPersistent(to.buffer->kind))
+      continue;
+    std::optional<Held> &from = after[to.bufferIndex];
+    int tied = tiedOperand(i.op, static_cast<int>(o), static_cast<int>(i.ins.size()));
+    if (optimizer && isWhole(to)) // the rounded weights of adam_round come from the master
+      from = heldBefore(p, i.ins[static_cast<size_t>(std::max(tied, 1))]);
+    else if (moves && isWhole(to))
+      from = heldBefore(p, i.ins[0]);
+    if (from && optimizer)
+      from->updated = nameText(i.label);
+  }
+  for (const auto &[buffer, from] : after)
+    if (from)
+      held[buffer] = *from;
+    else
+      held.erase(buffer);
+}
+
+bool Bindings::isWhole(const PlaceInfo &at) {
+  return at.begin == at.buffer->offset && at.bytes == at.buffer->type.bytes();
+}
+
+/// What a whole buffer holds: itself if it persists, or what follow() has seen.
+std::optional<Bindings::Held> Bindings::heldBefore(const SchedProgram &p, PlaceRef r) const {
+  PlaceInfo at = resolve(s, p, r);
+  if (!isWhole(at))
+    return std::nullopt;
+  if (isPersistent(at.buffer->kind)) {
+    auto u = optimized.find(at.bufferIndex);
+    return Held{at.bufferIndex, u == optimized.end() ? "" : u->second};
+  }
+  auto it = held.find(at.bufferIndex);
+  return it == held.end() ? std::nullopt : std::optional(it->second);
+}
+
 /// A write to a weight buffer.
 void Bindings::weights(const SchedProgram &p, const Instr &i, PlaceRef r) {
   PlaceInfo at = resolve(s, p, r);
@@ -210,7 +266,7 @@ void Bindings::weights(const SchedProgram &p, const Instr &i, PlaceRef r) {
                  "writes the weights " + name + ", which " +
                      (it->second->trainable ? "only update may do" : "are frozen"));
   Update &u = updates[at.bufferIndex];
-  bool updated = it->second->master.empty() ? isUpdated(i, r) : rounds(p, i, r, *it->second);
+  bool updated = it->second->master.empty() ? optimizes(p, i, r) : rounds(p, i, r, *it->second);
   if (!updated) { // the gather of updated slices
     if (i.kind == InstrKind::AllGather && u.gathered)
       return f.add("S8", p, i, "gathers the weights " + name + ", which are gathered already");
@@ -234,19 +290,32 @@ void Bindings::weights(const SchedProgram &p, const Instr &i, PlaceRef r) {
     f.add("S8", p, i, "updates only a part of " + name);
 }
 
-/// Whether i rounds the whole master of b, which an optimizer, or i itself, has updated before.
+/// Whether i is the optimizer of these weights, or brings back what one has updated in another space.
+bool Bindings::optimizes(const SchedProgram &p, const Instr &i, PlaceRef r) const {
+  if (i.kind == InstrKind::Launch)
+    return isUpdated(i, r);
+  if (!isTransfer(i.kind))
+    return false;
+  std::optional<Held> from = heldBefore(p, i.ins[0]);
+  return from && from->of == resolve(s, p, r).bufferIndex && !from->updated.empty();
+}
+
+/// Whether i rounds the whole master of b, which an optimizer, or i itself, has updated before, or brings here what was
+/// rounded in another space. Where types are equal there is nothing to round.
 bool Bindings::rounds(const SchedProgram &p, const Instr &i, PlaceRef r, const BucketInfo &b) {
   bool fused = i.kind == InstrKind::Launch && i.op == OpKind::AdamRound && r == i.outs[0];
-  if (!fused && (i.kind != InstrKind::Launch || i.op != OpKind::Cast || i.ins.size() != 1))
+  bool cast = i.kind == InstrKind::Launch && i.op == OpKind::Cast;
+  if (!fused && ((!cast && !isTransfer(i.kind)) || i.ins.size() != 1))
     return false;
-  PlaceInfo at = resolve(s, p, r), from = resolve(s, p, i.ins[fused ? 1 : 0]);
-  auto m = masters.find(from.bufferIndex);
+  PlaceRef operand = i.ins[fused ? 1 : 0];
+  PlaceInfo at = resolve(s, p, r), place = resolve(s, p, operand);
+  std::optional<Held> from = heldBefore(p, operand);
+  auto m = masters.find(from ? from->of : place.bufferIndex);
   if (m == masters.end() || m->second != at.bufferIndex)
     return false;
-  if (!fused && updates[at.bufferIndex].mastered.empty())
+  if (from && !fused && from->updated.empty())
     f.add("S8", p, i, "rounds " + nameText(b.master) + ", which no optimizer has updated yet");
-  if (from.begin != from.buffer->offset || from.bytes != from.buffer->type.bytes() ||
-      from.type->elems() != at.type->elems())
+  if (!from || place.type->elems() != at.type->elems())
     f.add("S8", p, i, "rounds only a part of " + nameText(b.master));
   return true;
 }
@@ -271,8 +340,12 @@ void Bindings::statistics(const SchedProgram &p, const Instr &i, const PlaceInfo
 void Bindings::once(const SchedProgram &p, const Instr &i, PlaceRef r) {
   Access a = accessOf(s, p, r, true);
   bool weights = isUpdated(i, r);
-  if (auto m = masters.find(a.buffer); m != masters.end() && weights)
-    updates[m->second].mastered = nameText(i.label);
+  auto m = masters.find(a.buffer);
+  bool back = isTransfer(i.kind) && m != masters.end(); // of what was updated elsewhere
+  if (std::optional<Held> from = back ? heldBefore(p, i.ins[0]) : std::nullopt; from)
+    back = from->of == a.buffer && !from->updated.empty();
+  if (m != masters.end() && (weights || back))
+    optimized[a.buffer] = nameText(i.label);
   else if (weights || m != masters.end())
     f.add("S8", p, i,
           weights ? "updates " + nameText(*a.name) + ", which is neither weights nor their master"
@@ -289,16 +362,21 @@ void Bindings::once(const SchedProgram &p, const Instr &i, PlaceRef r) {
   before.emplace_back(a, p.name + "'s " + nameText(i.label));
 }
 
-/// Buffers that p's gathers fill with a whole bucket; null: with several.
+/// Buffers that p's gathers and transfers fill with a whole bucket; null: with several.
 void Bindings::gathered(const SchedProgram &p, std::map<int, const BucketInfo *> &holds) const {
   for (const Instr &i : p.instrs) {
-    if (i.kind != InstrKind::AllGather || i.ins[0].isView || i.outs[0].isView)
+    bool moves = isTransfer(i.kind) || i.kind == InstrKind::AllGather;
+    if (!moves || i.ins[0].isView || i.outs[0].isView)
       continue;
     auto bucket = bucketOf.find(i.ins[0].index);
-    if (bucket == bucketOf.end())
+    auto moved = holds.find(i.ins[0].index);
+    const BucketInfo *what = bucket != bucketOf.end() ? bucket->second
+                             : moved != holds.end()   ? moved->second
+                                                      : nullptr;
+    if (!what)
       continue;
-    auto [it, fresh] = holds.emplace(i.outs[0].index, bucket->second);
-    if (!fresh && it->second != bucket->second)
+    auto [it, fresh] = holds.emplace(i.outs[0].index, what);
+    if (!fresh && it->second != what)
       it->second = nullptr;
   }
 }
@@ -325,7 +403,8 @@ void Bindings::views(const SchedProgram &p, const std::map<int, const BucketInfo
 
 void Bindings::writes(const SchedProgram &p) {
   std::map<int, std::string> fed;
-  for (const Instr &i : p.instrs)
+  held.clear();
+  for (const Instr &i : p.instrs) {
     for (PlaceRef r : i.outs) {
       PlaceInfo at = resolve(s, p, r);
       bool input = at.buffer->kind == BufferKind::Input, feed = i.kind == InstrKind::Feed;
@@ -343,6 +422,8 @@ void Bindings::writes(const SchedProgram &p) {
         f.add("S8", p, i,
               "feeds " + nameText(*at.name) + ", which " + it->second + " has fed already");
     }
+    follow(p, i);
+  }
 }
 
 void Bindings::run() {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// S12: what may run on from one program into the next. Carried instructions are the last ones of `update`'s
-// comm stream and touch persistent buffers only; the program that follows names all of them, and S2 orders
+// S12: what may run on from one program into the next. Carried instructions are the last ones of their streams in
+// `update`, neither compute nor feed, and touch persistent buffers only; the program that follows names all of them, and S2 orders
 // its accesses with theirs. A carry buffer holds a gathered bucket: `start` gathers it once, and `update`
 // again after every change, so that no program ever reads old weights.
 #include "ir/ScheduleNames.h"
 #include "ir/ScheduleVerify.h"
 
 #include <algorithm>
+#include <array>
 
 namespace ds {
 
@@ -22,6 +23,7 @@ private:
   void suffix(const SchedProgram &p);
   void places(const SchedProgram &p, const Instr &i);
   void handover(const SchedProgram &p, const SchedProgram *update, bool follows);
+  void ownStream(const SchedProgram &p, const SchedProgram *update);
   void start(const SchedProgram &p);
   void copies(int buffer);
   int gatherInto(const SchedProgram &p, int buffer);
@@ -46,17 +48,19 @@ void Carry::places(const SchedProgram &p, const Instr &i) {
 }
 
 void Carry::suffix(const SchedProgram &p) {
-  const Instr *carried = nullptr;
+  std::array<const Instr *, kStreams> last = {}; // carried, by stream
   for (const Instr &i : p.instrs) {
-    if (!i.carry && i.stream == Stream::Comm && carried)
+    const Instr *&carried = last[static_cast<size_t>(i.stream)];
+    if (!i.carry && carried)
       f.add("S12", p, i,
             "comes after " + nameText(carried->label) + ", which is carried; the program's end " +
                 "would have to wait for both");
     if (!i.carry)
       continue;
     carried = &i;
-    if (i.stream != Stream::Comm || p.name != "update")
-      f.add("S12", p, i, "is carried; only collectives of update may be");
+    if (i.stream == Stream::Compute || i.stream == Stream::Feed || p.name != "update")
+      f.add("S12", p, i,
+            "is carried; only collectives, transfers and host launches of update may be");
     places(p, i);
     for (PlaceRef r : p.returns)
       for (PlaceRef o : i.outs)
@@ -67,14 +71,27 @@ void Carry::suffix(const SchedProgram &p) {
   }
 }
 
+/// Waiting for what is on the same stream means something else than it says.
+void Carry::ownStream(const SchedProgram &p, const SchedProgram *update) {
+  std::vector<int> carried = p.carried.empty() ? std::vector<int>() : carriedOut(*update);
+  for (const Instr &i : p.instrs)
+    for (int c : i.carriedWaits)
+      if (update->instrs[carried[c]].stream == i.stream)
+        f.add("S4", p, i,
+              "waits for " + nameText(p.carried[c]) +
+                  " on its own stream, which is in order anyway");
+}
+
 /// `carried` of a program names exactly what the one before it leaves running.
 void Carry::handover(const SchedProgram &p, const SchedProgram *update, bool follows) {
   std::vector<std::string> want;
   if (update && follows)
     for (int k : carriedOut(*update))
       want.push_back(update->instrs[k].label);
-  if (p.carried == want)
+  if (p.carried == want) {
+    ownStream(p, update);
     return;
+  }
   auto list = [](const std::vector<std::string> &labels) {
     std::string text;
     for (const std::string &l : labels)

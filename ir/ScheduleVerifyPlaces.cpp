@@ -195,7 +195,7 @@ void Places::counts(const SchedProgram &p, const Instr &i) {
   if (i.kind == InstrKind::Launch) {
     const OpInfo &op = info(i.op);
     minIn = op.minIn, maxIn = op.maxIn, wantOuts = op.outs;
-    if (op.isView() || op.isCollective())
+    if (!op.isLaunch())
       return f.add("S4", p, i, "launches " + std::string(op.text) + ", which is no kernel");
   }
   if (ins < minIn || (maxIn >= 0 && ins > maxIn))
@@ -229,13 +229,18 @@ void Places::destination(const SchedProgram &p, const Instr &i, PlaceRef r) {
 }
 
 void Places::spaces(const SchedProgram &p, const Instr &i) {
+  if (isTransfer(i.kind))
+    return; // rule S13
   const Buffer *first = nullptr;
+  bool mixed = false;
   auto check = [&](const Buffer &b) {
-    if (first && first->type.space != b.type.space)
+    if (first && first->type.space != b.type.space) {
+      mixed = true;
       f.add("S7", p, i,
             "mixes spaces: " + nameText(first->name) + " is in " +
                 std::string(text(first->type.space)) + ", " + nameText(b.name) + " is in " +
                 std::string(text(b.type.space)));
+    }
     first = first ? first : &b;
   };
   for (PlaceRef r : i.outs)
@@ -244,6 +249,18 @@ void Places::spaces(const SchedProgram &p, const Instr &i) {
     check(*resolve(s, p, r).buffer);
   if (i.work >= 0)
     check(bufferAt(s, p, i.work));
+  if (!first || mixed)
+    return;
+  Space space = first->type.space;
+  bool host = i.kind == InstrKind::Launch && space == Space::Host;
+  if (space != Space::Device && !host)
+    f.add("S7", p, i,
+          "touches " + nameText(first->name) + " in " + std::string(text(space)) +
+              ", where only transfers" + (space == Space::Host ? " and launches" : "") + " may");
+  else if (i.kind == InstrKind::Launch && i.stream != launchStream(space))
+    f.add("S7", p, i,
+          "works on " + nameText(first->name) + " in " + std::string(text(space)) +
+              " memory and belongs on stream " + std::string(text(launchStream(space))));
 }
 
 void Places::instr(const SchedProgram &p, const Instr &i) {

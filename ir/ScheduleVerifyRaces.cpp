@@ -9,7 +9,7 @@
 // enough: whatever came before was found to be ordered with these when they happened, and order is
 // transitive. "Happens before" is read off vector clocks over the streams.
 //
-// What the program before has left running stands in front of the list, on the comm stream.
+// What the program before has left running stands in front of the list, on its streams.
 #include "ir/ScheduleNames.h"
 #include "ir/ScheduleVerify.h"
 
@@ -55,6 +55,13 @@ private:
   };
   const Instr &at(int j) const { return *nodes[j].instr; }
   void buildClocks();
+  /// The node of instruction k of the program before, or -1 if it has ended with it.
+  int carriedNode(const SchedProgram &before, int k) const {
+    for (int j = 0; j < carried; ++j)
+      if (nodes[j].instr == &before.instrs[k])
+        return j;
+    return -1;
+  }
   bool before(int i, int j) const { // i < j in list order
     return clocks[j][static_cast<int>(at(i).stream)] >= ordinal[i];
   }
@@ -93,7 +100,11 @@ void Races::buildClocks() {
     int stream = static_cast<int>(instr.stream);
     if (lastOf[stream] >= 0)
       join(lastOf[stream]);
-    if (nodes[j].program == &p) { // what a carried one waited for has ended
+    if (nodes[j].program != &p) { // what it waits for is carried too, or has ended
+      for (int w : instr.waits)
+        if (int i = carriedNode(*nodes[j].program, w); i >= 0)
+          join(i);
+    } else {
       for (int w : instr.waits)
         join(carried + w);
       for (int w : instr.carriedWaits)

@@ -115,6 +115,9 @@ Status shapeAllGather(const ShapeArgs &c) {
   return addResult(c, c.in[0].dtype, c.in[0].dims);
 }
 
+// offload, fetch, read, write: the same elements in another space.
+Status shapeTransfer(const ShapeArgs &c) { return addResult(c, c.in[0].dtype, c.in[0].dims); }
+
 static DType sumType(DType d) { return isFloat(d) ? accumType(d) : d; }
 
 // reduce_scatter: the sum over ranks, in the accumulate type; each rank keeps its slice.

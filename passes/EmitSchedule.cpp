@@ -70,9 +70,9 @@ private:
     for (Program *p : module.programs())
       for (Op &op : p->ops)
         if (op.info().trait == Trait::Optimizer)
-          if (Symbol *bucket = optimizedBucket(op);
-              bucket && bucket != op.operands[1] && !op.operands[1]->def)
-            masters[bucket] = op.operands[1]->name;
+          if (Symbol *bucket = optimizedBucket(op), *master = masterOf(op);
+              bucket && master != bucket)
+            masters[bucket] = master->name;
     for (Symbol *s : module.symbols()) {
       if (s->users.empty() && s->symbolKind == SymbolKind::Const)
         continue;
@@ -179,7 +179,8 @@ private:
     uniqueNames();
     viewIndex.clear();
     emitted.clear();
-    throttle = -1;
+    throttles.clear();
+    leaving.clear();
     for (Value *in : p.inputs)
       feed(*in, storage);
     for (Op &op : p.ops)
@@ -251,7 +252,7 @@ private:
   void elide(Op &op) {
     auto made = emitted.find(op.operands[0]->def);
     if (made != emitted.end() && prog.instrs[made->second].stream != Stream::Compute)
-      throttle = made->second;
+      throttles.push_back(made->second);
   }
 
   void instruction(Op &op, const Storage &storage) {
@@ -272,20 +273,32 @@ private:
     else if (!op.bound.empty())
       base += "." + op.bound[0]->name;
     i.label = label(base);
-    collective(op, i);
-    i.stream = streamOf(i.kind);
+    kind(op, i);
+    i.stream = i.kind == InstrKind::Launch
+                   ? launchStream(resolve(out, prog, i.outs[0]).buffer->type.space)
+                   : streamOf(i.kind);
     workspace(op, i);
-    if (i.stream == Stream::Compute) {
-      i.throttle = throttle;
-      throttle = -1;
-    }
+    if (i.stream == Stream::Compute)
+      i.throttles.swap(throttles);
+    if (i.kind == InstrKind::Offload)
+      leave(static_cast<int>(prog.instrs.size()));
     emitted[&op] = static_cast<int>(prog.instrs.size());
     prog.instrs.push_back(std::move(i));
     if (carried && llvm::is_contained(op.bound, carried))
       gatherCarried();
   }
 
-  void collective(Op &op, Instr &i) {
+  // Nothing reads the device's copy of what was offloaded, so nobody waits for the copy to end, and its bytes would
+  // live to the program's end. Two copies may be under way; the launch after the next one waits for the first.
+  void leave(int offload) {
+    leaving.push_back(offload);
+    if (leaving.size() > 2) {
+      throttles.push_back(leaving.front());
+      leaving.erase(leaving.begin());
+    }
+  }
+
+  void kind(Op &op, Instr &i) {
     switch (op.kind) {
     case OpKind::AllGather:
       i.kind = InstrKind::AllGather;
@@ -298,6 +311,18 @@ private:
     case OpKind::AllReduce:
       i.kind = InstrKind::AllReduce;
       i.elems = op.operands[0]->type.elems();
+      break;
+    case OpKind::Offload:
+      i.kind = InstrKind::Offload;
+      break;
+    case OpKind::Fetch:
+      i.kind = InstrKind::Fetch;
+      break;
+    case OpKind::Read:
+      i.kind = InstrKind::Read;
+      break;
+    case OpKind::Write:
+      i.kind = InstrKind::Write;
       break;
     default:
       break;
@@ -319,6 +344,7 @@ private:
     b.name = unique(i.label + ".ws");
     b.kind = BufferKind::Work;
     b.type = Type(DType::U8, {bytes});
+    b.type.space = i.stream == Stream::Host ? Space::Host : Space::Device;
     b.bytes = bytes;
     i.work = static_cast<int>(out.persistent.size() + prog.own.size());
     prog.own.push_back(b);
@@ -336,7 +362,8 @@ private:
   std::map<std::tuple<int, int64_t, bool, std::string>, int> viewIndex;
   std::set<std::string> names, labels;
   llvm::DenseMap<const Op *, int> emitted; // index of the op's instruction
-  int throttle = -1;                       // what the next launch waits for on top
+  std::vector<int> throttles;              // what the next launch waits for on top
+  std::vector<int> leaving;                // offloads that no launch waits for yet, oldest first
 };
 
 } // namespace

@@ -25,18 +25,32 @@ Symbol *findLossScale(const Module &m) {
   return nullptr;
 }
 
-Symbol *optimizedBucket(const Op &optimizer) {
+Symbol *masterOf(const Op &optimizer) {
   Value *p = optimizer.operands[1];
-  if (p->def) // own @l0
+  while (p->def) // own @l0, or what a transfer brought
     p = p->def->operands[0];
-  if (static_cast<Symbol *>(p)->symbolKind == SymbolKind::Bucket)
-    return static_cast<Symbol *>(p);
-  if (optimizer.kind == OpKind::AdamRound && optimizer.boundTo(0))
-    return optimizer.boundTo(0);
-  const Op *op = &optimizer; // the rounding, then the gather
-  while (op && (op == &optimizer || op->bound.empty()))
-    op = op->result()->users.empty() ? nullptr : op->result()->users.front();
-  return op ? op->bound[0] : nullptr;
+  return static_cast<Symbol *>(p);
+}
+
+// The first bucket that what is made of v is bound to.
+static Symbol *boundBucket(const Value *v) {
+  for (Op *user : v->users) {
+    for (Symbol *s : user->bound)
+      if (s->symbolKind == SymbolKind::Bucket)
+        return s;
+    if (user->numNamed() > 0)
+      if (Symbol *s = boundBucket(user->result()))
+        return s;
+  }
+  return nullptr;
+}
+
+Symbol *optimizedBucket(const Op &optimizer) {
+  if (Symbol *s = masterOf(optimizer); s->symbolKind == SymbolKind::Bucket)
+    return s;
+  if (Symbol *s = optimizer.boundTo(0); s && s->symbolKind == SymbolKind::Bucket)
+    return s; // rounded in the same op
+  return boundBucket(optimizer.result());
 }
 
 namespace {

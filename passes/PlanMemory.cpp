@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// plan-memory: offsets for every buffer (D8). One persistent section with the same offsets in every program, then
+// plan-memory: offsets for every buffer (D8), space by space. One persistent section with the same offsets in every program, then
 // each program's temporaries. Lifetimes are intervals of the instruction list, ended at the first compute
 // instruction that is ordered after the last access; so reuse of bytes never makes compute wait, and only
 // transfers and collectives get waits for it.
@@ -14,14 +14,71 @@ namespace ds {
 namespace {
 
 constexpr int64_t kAlign = 256;
-int64_t roundUp(int64_t v) { return (v + kAlign - 1) / kAlign * kAlign; }
+
+/// One space's arena while it is planned.
+struct SpacePlan {
+  ArenaInfo arena;
+  int64_t temp = 0, load = 0; // of the program that needs most
+  bool used = false;
+
+  int64_t roundUp(int64_t v) const { return (v + arena.align - 1) / arena.align * arena.align; }
+};
+using Plans = std::array<SpacePlan, 3>; // by Space
+
+SpacePlan &of(Plans &plans, const Buffer &b) { return plans[static_cast<size_t>(b.type.space)]; }
+
+template <typename Fn> void forEachBuffer(Schedule &s, Fn fn) {
+  for (Buffer &b : s.persistent)
+    fn(b);
+  for (SchedProgram &p : s.programs)
+    for (Buffer &b : p.own)
+      fn(b);
+}
+
+// Transfers to and from nvme move whole blocks, so all of host memory is cut in blocks where there are any.
+Plans spacesOf(Schedule &s) {
+  Plans plans;
+  forEachBuffer(s, [&](Buffer &b) { of(plans, b).used = true; });
+  plans[static_cast<size_t>(Space::Device)].used = true;
+  bool blocks = plans[static_cast<size_t>(Space::Nvme)].used;
+  for (size_t k = 0; k < plans.size(); ++k) {
+    plans[k].arena.space = static_cast<Space>(k);
+    plans[k].arena.align = blocks && plans[k].arena.space != Space::Device ? kNvmeBlock : kAlign;
+  }
+  if (blocks)
+    forEachBuffer(s, [&](Buffer &b) {
+      if (b.type.space != Space::Device)
+        b.bytes = of(plans, b).roundUp(b.type.bytes());
+    });
+  return plans;
+}
 
 // Places all buffers apart from each other, so that conflicts are those of the program alone.
-void spreadOut(SchedProgram &p, int64_t start) {
+void spreadOut(SchedProgram &p, Plans &plans) {
+  std::array<int64_t, 3> next;
+  for (size_t k = 0; k < plans.size(); ++k)
+    next[k] = plans[k].arena.persistentBytes;
   for (Buffer &b : p.own) {
-    b.offset = start;
-    start += std::max(roundUp(b.bytes), kAlign);
+    const SpacePlan &plan = of(plans, b);
+    int64_t &at = next[static_cast<size_t>(b.type.space)];
+    b.offset = at;
+    at += std::max(plan.roundUp(b.bytes), plan.arena.align);
   }
+}
+
+// Offsets of one program's buffers in one space.
+void pack(SchedProgram &p, SpacePlan &plan) {
+  std::vector<PackItem> items;
+  std::vector<Buffer *> buffers;
+  for (Buffer &b : p.own)
+    if (b.type.space == plan.arena.space && b.last >= 0) {
+      items.push_back({b.first, b.last, b.bytes});
+      buffers.push_back(&b);
+    }
+  plan.temp = std::max(plan.temp, packIntervals(items, plan.arena.align));
+  plan.load = std::max(plan.load, maxLoad(items, plan.arena.align));
+  for (size_t k = 0; k < buffers.size(); ++k)
+    buffers[k]->offset = plan.arena.persistentBytes + items[k].offset;
 }
 
 // Whether compute waits for anything that the plan before the layout did not already order before it.
@@ -38,39 +95,33 @@ bool computeWaitsForReuse(const SchedProgram &p,
 } // namespace
 
 Status planMemory(Schedule &s, const PlanConfig &c) {
-  ArenaInfo arena;
-  arena.align = kAlign;
+  Plans plans = spacesOf(s);
   for (Buffer &b : s.persistent) {
-    b.offset = arena.persistentBytes;
-    arena.persistentBytes += roundUp(b.bytes);
+    SpacePlan &plan = of(plans, b);
+    b.offset = plan.arena.persistentBytes;
+    plan.arena.persistentBytes += plan.roundUp(b.bytes);
   }
-  int64_t temp = 0, load = 0;
   for (SchedProgram &p : s.programs) {
-    spreadOut(p, arena.persistentBytes);
+    spreadOut(p, plans);
     auto before = computeWaits(s, p, c.overlap);
     computeIntervals(s, p, before);
-
-    std::vector<PackItem> items;
-    for (Buffer &b : p.own)
-      if (b.last >= 0)
-        items.push_back({b.first, b.last, b.bytes});
-    temp = std::max(temp, packIntervals(items, kAlign));
-    load = std::max(load, maxLoad(items, kAlign));
-    size_t next = 0;
-    for (Buffer &b : p.own)
-      if (b.last >= 0)
-        b.offset = arena.persistentBytes + items[next++].offset;
+    for (SpacePlan &plan : plans)
+      pack(p, plan);
 
     // Throttles shaped lifetimes; now only bytes that are really reused need their waits.
     for (Instr &i : p.instrs)
-      i.throttle = -1;
+      i.throttles.clear();
     computeWaits(s, p, c.overlap);
     if (computeWaitsForReuse(p, before))
       return Status::internal("plan-memory: reuse of bytes made compute wait in " + p.name);
   }
-  arena.bytes = arena.persistentBytes + temp;
-  arena.load = arena.persistentBytes + load;
-  s.arenas = {arena};
+  s.arenas.clear();
+  for (SpacePlan &plan : plans) {
+    plan.arena.bytes = plan.arena.persistentBytes + plan.temp;
+    plan.arena.load = plan.arena.persistentBytes + plan.load;
+    if (plan.used)
+      s.arenas.push_back(plan.arena);
+  }
   return {};
 }
 

@@ -14,4 +14,7 @@ Symbol *findLossScale(const Module &m);
 /// The bucket that an optimizer op updates: its operand 1, or what the rounding of its master is bound to.
 Symbol *optimizedBucket(const Op &optimizer);
 
+/// The symbol whose values an optimizer op changes: the bucket itself, or its master.
+Symbol *masterOf(const Op &optimizer);
+
 } // namespace ds

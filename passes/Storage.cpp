@@ -42,10 +42,12 @@ void Storage::placeFirstStores(Program &p) {
       continue;
     Value *v = op.operands[0];
     Symbol *acc = op.bound[0];
-    bool made = v->def && (v->def->kind == OpKind::Pack || v->def->kind == OpKind::ReduceScatter);
+    bool made = v->def && (v->def->kind == OpKind::Pack || v->def->kind == OpKind::ReduceScatter ||
+                           v->def->kind == OpKind::Offload);
     if (!made || v->users.size() != 1 || readInProgram.count(acc))
       continue;
-    if (v->type.dtype != acc->type.dtype || v->type.dims != acc->type.dims)
+    if (v->type.dtype != acc->type.dtype || v->type.dims != acc->type.dims ||
+        v->type.space != acc->type.space)
       continue;
     places[v] = of(acc);
     elided.insert(&op);
@@ -63,8 +65,8 @@ void Storage::placePackOperands(Program &p) {
     std::vector<int64_t> at = op.attrs.list("at");
     for (size_t i = 0; i < op.operands.size(); ++i) {
       Value *root = throughReshapes(op.operands[i]);
-      bool fresh = root->def && !root->def->info().isView() && root->def->kind != OpKind::Pack &&
-                   !root->def->info().isCollective() && !root->def->boundTo(root->index) &&
+      bool fresh = root->def && root->def->kind != OpKind::Pack && root->def->info().isLaunch() &&
+                   root->type.space == bucket.type.space && !root->def->boundTo(root->index) &&
                    tiedOperand(root->def->kind, root->index, root->def->operands.size()) < 0;
       if (!fresh || places.count(root))
         continue;
@@ -83,7 +85,8 @@ void Storage::placeGathered(Program &p) {
     Value *v = op.operands[0];
     Symbol *b = op.bound[0];
     bool isRounded = v->def && (v->def->kind == OpKind::Cast || v->def->kind == OpKind::AdamRound);
-    bool fresh = isRounded && v->index == 0 && v->users.size() == 1;
+    bool isBack = v->def && v->def->kind == OpKind::Fetch;
+    bool fresh = (isRounded || isBack) && v->index == 0 && v->users.size() == 1;
     bool isRead = llvm::any_of(b->users, [&](Op *user) { return user->parent == &p; });
     if (!fresh || isRead || places.count(v))
       continue;

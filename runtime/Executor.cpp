@@ -93,6 +93,8 @@ bool RankExecutor::waitFor(int self, int stream, uint32_t count, StreamTimes &cl
   bool ok = done[stream].wait(target, abort);
   if (stream == static_cast<int>(Stream::Comm))
     clock.commWait += now() - begin;
+  else if (stream >= static_cast<int>(Stream::Host))
+    clock.ioWait += now() - begin;
   return ok;
 }
 
@@ -122,8 +124,7 @@ bool RankExecutor::runProgram(size_t program, size_t position, int stream, int64
   constexpr int kCompute = static_cast<int>(Stream::Compute);
   for (int other = 0; other < kStreams; ++other) {
     auto count = static_cast<uint32_t>(p.streams[other].size());
-    if (other == static_cast<int>(Stream::Comm))
-      count -= p.carried;
+    count -= p.carried[other];
     if (stream != kCompute && other != kCompute)
       continue;
     if (other != stream && !waitFor(stream, other, count + (other == kCompute), clock))
@@ -179,6 +180,10 @@ const char *RankExecutor::execute(const LoadedInstr &in, size_t position, FeedSo
                                   StreamTimes &clock) {
   if (in.instr->kind == InstrKind::Launch)
     return in.kernel->run(&in.launch, in.state);
+  if (isTransfer(in.instr->kind)) {
+    std::memcpy(in.dst, in.src, in.bytes);
+    return nullptr;
+  }
   if (in.instr->kind != InstrKind::Feed)
     return comm.run(in.comm) ? nullptr : "stopped, because the job was aborted";
   if (!data)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One rank's execution of updates. Three threads call runUpdate, one per stream; each walks its own list of
+// One rank's execution of updates. One thread per stream calls runUpdate; each walks its own list of
 // instructions and meets the others only through counters: an instruction waits for counts of other streams,
-// and a program's end waits for all streams, but for what comm carries into the next program. Nothing is decided
+// and a program's end waits for all streams, but for what they carry into the next program. Nothing is decided
 // and nothing is allocated here.
 #pragma once
 
@@ -23,6 +23,7 @@ StatusOr<std::vector<size_t>> updateSequence(const Schedule &s);
 struct alignas(64) StreamTimes {
   std::atomic<int64_t> busy = 0;     // inside instructions
   std::atomic<int64_t> commWait = 0; // compute: waiting for the comm stream
+  std::atomic<int64_t> ioWait = 0;   // compute: waiting for transfers and host launches
   std::atomic<int64_t> dataWait = 0; // feed: waiting for the loader's ring
 };
 
@@ -32,8 +33,8 @@ public:
   RankExecutor(const Schedule &s, const LoadedRank &rank, const std::vector<size_t> &sequence,
                Comm &comm, FeedSource *feeder, Abort &abort, TraceRing *trace);
 
-  /// Runs this stream's part of update number `update`; comm's includes what is carried, which compute and feed do
-  /// not wait for. Returns early once the job is aborted; the first error is raised there, with rank, update,
+  /// Runs this stream's part of update number `update`, what it carries included, which compute and feed do not
+  /// wait for. Returns early once the job is aborted; the first error is raised there, with rank, update,
   /// program, instruction and origin.
   void runUpdate(Stream stream, int64_t update);
 

@@ -81,7 +81,8 @@ private:
     const SchedProgram &program = s.programs[p];
     LoadedProgram loaded;
     loaded.program = &program;
-    loaded.carried = static_cast<uint32_t>(carriedOut(program).size());
+    for (int k : carriedOut(program))
+      ++loaded.carried[static_cast<int>(program.instrs[static_cast<size_t>(k)].stream)];
     Status all;
     // How many instructions of its stream are done once instruction i is.
     std::vector<uint32_t> position;
@@ -115,19 +116,28 @@ private:
     return all;
   }
 
-  static void resolveWaits(const SchedProgram &program, const Instr &in,
-                           const std::vector<uint32_t> &position, LoadedInstr &l) {
+  void resolveWaits(const SchedProgram &program, const Instr &in,
+                    const std::vector<uint32_t> &position, LoadedInstr &l) {
+    const SchedProgram *before = program.carried.empty() ? nullptr : s.program("update");
+    std::vector<int> carried = before ? carriedOut(*before) : std::vector<int>();
     for (int stream = 0; stream < kStreams; ++stream) {
       uint32_t last = 0;
       for (int w : in.waits)
         if (static_cast<int>(program.instrs[static_cast<size_t>(w)].stream) == stream)
           last = std::max(last, position[static_cast<size_t>(w)]);
-      // The carried ones are the last of comm before this program: counts ..., -1, 0.
-      if (last == 0 && stream == static_cast<int>(Stream::Comm) && !in.carriedWaits.empty()) {
-        int latest = *std::max_element(in.carriedWaits.begin(), in.carriedWaits.end());
-        l.waits[l.numWaits++] = {stream, static_cast<uint32_t>(latest + 1) -
-                                             static_cast<uint32_t>(program.carried.size())};
-      }
+      // The carried ones are the last of their stream before this program: counts ..., -1, 0.
+      uint32_t behind = 0; // how many come after the latest that is waited for
+      bool waits = false;
+      for (size_t k = 0; k < carried.size(); ++k)
+        if (static_cast<int>(before->instrs[static_cast<size_t>(carried[k])].stream) == stream) {
+          ++behind;
+          if (std::count(in.carriedWaits.begin(), in.carriedWaits.end(), static_cast<int>(k))) {
+            behind = 0;
+            waits = true;
+          }
+        }
+      if (last == 0 && waits && stream != static_cast<int>(in.stream))
+        l.waits[l.numWaits++] = {stream, uint32_t{0} - behind};
       if (last != 0 && stream != static_cast<int>(in.stream))
         l.waits[l.numWaits++] = {stream, last};
     }
@@ -147,6 +157,11 @@ private:
       return l.input >= 0 ? Status() : Status::internal("feeds no input");
     }
     PlaceInfo src = resolve(s, program, in.ins.at(0));
+    if (isTransfer(in.kind)) {
+      l.src = pointer(src);
+      l.bytes = static_cast<size_t>(dst.type->bytes());
+      return {};
+    }
     CommOp op;
     op.kind = in.kind;
     op.label = program.name + ": " + in.label;

@@ -37,7 +37,9 @@ struct LoadedInstr {
   size_t comm = 0;
   // Feed: index into Schedule::inputs
   int input = -1;
+  // Feed, transfers
   void *dst = nullptr;
+  const void *src = nullptr;
   size_t bytes = 0;
 };
 
@@ -55,7 +57,8 @@ struct LoadedReturn {
 struct LoadedProgram {
   const SchedProgram *program = nullptr;
   std::vector<LoadedInstr> streams[kStreams];
-  uint32_t carried = 0; // instructions at the end of comm that the program's end does not wait for
+  uint32_t carried[kStreams] =
+      {}; // at the end of each stream: what the program's end does not wait for
   std::vector<LoadedReturn> returns;
 };
 

@@ -79,6 +79,8 @@ static std::string jsonLine(const UpdateResult &u, int64_t arena) {
   millis("compute_ms", u.computeMs);
   millis("comm_ms", u.commMs);
   millis("exposed_comm_ms", u.exposedCommMs);
+  millis("io_ms", u.ioMs);
+  millis("exposed_io_ms", u.exposedIoMs);
   millis("data_wait_ms", u.dataWaitMs);
   return s + fmt::format(", \"device_peak_bytes\": {}, \"host_peak_bytes\": {}}}\n", arena,
                          peakResidentBytes());

@@ -23,6 +23,8 @@ Status emitTrace(const Schedule &s, const std::vector<std::vector<TraceEvent>> &
   const char *separator = "\n";
   for (size_t i = 0; i < events.size(); ++i) {
     size_t rank = i / kStreams, stream = i % kStreams;
+    if (events[i].empty() && stream >= static_cast<size_t>(Stream::Host))
+      continue; // the schedule does not use the stream
     auto name = ds::text(static_cast<Stream>(stream));
     text += fmt::format("{}{{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": {}, \"args\": "
                         "{{\"name\": {}}}}},\n{{\"ph\": \"M\", \"name\": \"thread_name\", "

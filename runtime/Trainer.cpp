@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Owns the threads: three per rank, which live from create to the end and take one job after the other
+// Owns the threads: one per rank and stream that the schedule uses, which live from create to the end and take one job after the other
 // (load, step, save). The caller's thread only hands out jobs and waits. A step is over when compute and feed
-// threads are done; comm threads may still execute what is carried into the next one.
+// threads are done; the others may still execute what is carried into the next one.
 #include "runtime/Trainer.h"
 
 #include "runtime/Anomaly.h"
@@ -32,10 +32,14 @@ int64_t nowNs() {
 
 // In ns.
 struct StreamTotals {
-  int64_t compute = 0, comm = 0, exposed = 0, dataWait = 0;
+  int64_t compute = 0, comm = 0, exposed = 0, dataWait = 0, io = 0, exposedIo = 0;
   explicit StreamTotals(const RankExecutor &e)
       : compute(e.times(Stream::Compute).busy), comm(e.times(Stream::Comm).busy),
-        exposed(e.times(Stream::Compute).commWait), dataWait(e.times(Stream::Feed).dataWait) {}
+        exposed(e.times(Stream::Compute).commWait), dataWait(e.times(Stream::Feed).dataWait),
+        exposedIo(e.times(Stream::Compute).ioWait) {
+    for (Stream s : {Stream::D2h, Stream::H2d, Stream::Read, Stream::Write})
+      io += e.times(s).busy;
+  }
   StreamTotals() = default;
 };
 
@@ -65,7 +69,7 @@ struct Trainer::Impl {
   int lrBuffer = -1, scaleBuffer = -1;
   double minScale = std::numeric_limits<double>::infinity(); // that a loss scale can fall to
 
-  // Jobs: the caller sets the fields, then counts `posted` up; every thread counts `finished` up, all but the comm
+  // Jobs: the caller sets the fields, then counts `posted` up; every thread counts `finished` up, compute and feed
   // threads also `stepped`.
   std::atomic<Job> job = Job::Load;
   std::string savePath;
@@ -82,6 +86,7 @@ struct Trainer::Impl {
   Status load(int rank);
   void post(Job j);
   void drain();
+  bool usesStream(Stream stream) const;
   Status readResume();
   Status openEval();
   Manifest manifest() const; // of this run as it stands
@@ -113,7 +118,7 @@ void Trainer::Impl::post(Job j) {
   if (j != Job::Step)
     drain();
   else
-    stepped.wait(jobs * static_cast<uint32_t>(pool.size() / kStreams * (kStreams - 1)), never);
+    stepped.wait(jobs * static_cast<uint32_t>(2 * world), never);
 }
 
 // Until nothing runs any more, carried instructions included.
@@ -128,7 +133,7 @@ void Trainer::Impl::threadMain(int rank, Stream stream) {
       return;
     runJob(rank, stream, update);
     update += j == Job::Step;
-    if (stream != Stream::Comm)
+    if (stream == Stream::Compute || stream == Stream::Feed)
       stepped.add();
     finished.add();
   }
@@ -183,6 +188,17 @@ Status Trainer::Impl::load(int rank) {
   if (options.detectAnomaly)
     anomalies[r] = std::make_unique<AnomalyHook>(schedule, *ranks[r]);
   return {};
+}
+
+// Compute and feed threads also do what surrounds the programs.
+bool Trainer::Impl::usesStream(Stream stream) const {
+  if (stream == Stream::Compute || stream == Stream::Feed)
+    return true;
+  for (const SchedProgram &p : schedule.programs)
+    for (const Instr &i : p.instrs)
+      if (i.stream == stream)
+        return true;
+  return false;
 }
 
 // The first rank's own error; what other ranks say about it is left out.
@@ -315,10 +331,13 @@ Status Trainer::Impl::prepare() {
   watches.resize(options.watch ? n : 0);
   anomalies.resize(options.detectAnomaly ? n : 0);
   if (options.traceEvents > 0)
-    traces.assign(n * kStreams, TraceRing(options.traceEvents));
+    for (size_t r = 0; r < n; ++r)
+      for (int s = 0; s < kStreams; ++s)
+        traces.emplace_back(usesStream(static_cast<Stream>(s)) ? options.traceEvents : 0);
   for (int r = 0; r < world; ++r)
     for (int s = 0; s < kStreams; ++s)
-      pool.emplace_back([this, r, s] { threadMain(r, static_cast<Stream>(s)); });
+      if (usesStream(static_cast<Stream>(s)))
+        pool.emplace_back([this, r, s] { threadMain(r, static_cast<Stream>(s)); });
   post(Job::Load);
   TRY(worst());
   describe();
@@ -394,6 +413,8 @@ StatusOr<UpdateResult> Trainer::step() {
   u.computeMs = static_cast<double>(now.compute - t.last.compute) * 1e-6;
   u.commMs = static_cast<double>(now.comm - t.last.comm) * 1e-6;
   u.exposedCommMs = static_cast<double>(now.exposed - t.last.exposed) * 1e-6;
+  u.ioMs = static_cast<double>(now.io - t.last.io) * 1e-6;
+  u.exposedIoMs = static_cast<double>(now.exposedIo - t.last.exposedIo) * 1e-6;
   u.dataWaitMs = static_cast<double>(now.dataWait - t.last.dataWait) * 1e-6;
   t.last = now;
   return u;

@@ -43,6 +43,8 @@ struct UpdateResult {
   // Wall time, and of rank 0: inside kernels, inside collectives, computing stream waiting for
   // collectives, feed stream waiting for data.
   double stepMs = 0, computeMs = 0, commMs = 0, exposedCommMs = 0, dataWaitMs = 0;
+  double ioMs = 0,
+         exposedIoMs = 0; // transfers, and what compute waited for them and for host launches
 };
 
 struct EvalResult {

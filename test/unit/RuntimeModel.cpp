@@ -158,7 +158,8 @@ Schedule ScheduleMaker::finish() {
       };
       Instr &in = p.instrs[j];
       std::vector<int> mine = touched(in);
-      int last[kStreams] = {-1, -1, -1};
+      int last[kStreams];
+      std::fill_n(last, kStreams, -1);
       for (size_t i = 0; i < j; ++i)
         for (int buffer : touched(p.instrs[i]))
           if (std::find(mine.begin(), mine.end(), buffer) != mine.end())

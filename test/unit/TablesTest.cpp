@@ -21,8 +21,6 @@ std::vector<OpInfo> allOps() {
   return ops;
 }
 
-bool isLaunched(const OpInfo &op) { return !op.isView() && !op.isCollective(); }
-
 std::vector<KernelTable> tables() {
   return {
       refKernels(),
@@ -41,7 +39,7 @@ bool rowFor(KernelTable t, std::string_view op) {
 
 TEST(Tables, EveryLaunchedOpHasARefKernel) {
   for (const OpInfo &op : allOps())
-    EXPECT_EQ(rowFor(refKernels(), op.text), isLaunched(op)) << op.text;
+    EXPECT_EQ(rowFor(refKernels(), op.text), op.isLaunch()) << op.text;
 }
 
 TEST(Tables, KernelRowsNameOpsAndDTypes) {
@@ -51,7 +49,7 @@ TEST(Tables, KernelRowsNameOpsAndDTypes) {
       SCOPED_TRACE(row.op);
       std::optional<OpKind> op = opFromText(row.op);
       ASSERT_TRUE(op);
-      EXPECT_TRUE(isLaunched(info(*op)));
+      EXPECT_TRUE(info(*op).isLaunch());
       EXPECT_NE(row.run, nullptr);
       EXPECT_EQ(row.prepare == nullptr && row.destroy != nullptr, false);
       std::istringstream words(row.dtypes);
@@ -111,7 +109,7 @@ TEST(Tables, PagesListEveryOp) {
   for (const OpInfo &op : allOps()) {
     std::string cell = "\n| `" + std::string(op.text) + "` | ";
     EXPECT_NE(ops.find(cell), std::string::npos) << op.text << ": run tools/dev/gen-docs.py";
-    EXPECT_EQ(kernels.find(cell) != std::string::npos, isLaunched(op)) << op.text;
+    EXPECT_EQ(kernels.find(cell) != std::string::npos, op.isLaunch()) << op.text;
     for (const AttrSpec &a : op.attrs) {
       size_t begin = ops.find(cell), end = ops.find('\n', begin + 1);
       EXPECT_NE(ops.substr(begin, end - begin).find("`" + a.name + "` "), std::string::npos)

@@ -160,7 +160,7 @@ def ops_page():
         op, trait = unquote(fields[1]), fields[8]
         signature, _, meaning = comment.partition(": ")
         types = ref.get(op, "any")
-        if trait in ("View", "Collective"):
+        if trait in ("View", "Collective", "Transfer"):
             meaning += f" *({trait.lower()})*"
         out.append(f"| `{op}` | {cell(signature)} | {attributes(unquote(fields[5]))} | {types} | {cell(meaning)} |\n")
     return "".join(out)
@@ -170,7 +170,7 @@ def kernels_page():
     devices = {"ref": kernels("REF"), "cpu": kernels("CPU")}
     out = [KERNELS_HEAD, "| op | " + " | ".join(devices) + " |\n|---" + "|---" * len(devices) + "|\n"]
     for kind, fields, _ in ops():
-        if kind == "op" and fields[8] not in ("View", "Collective"):
+        if kind == "op" and fields[8] not in ("View", "Collective", "Transfer"):
             op = unquote(fields[1])
             out.append(f"| `{op}` | " + " | ".join(rows.get(op, "") for rows in devices.values()) + " |\n")
     return "".join(out)
