@@ -138,6 +138,33 @@ TEST(Cost, CollectivesTakeStepsAndBytes) {
   EXPECT_GT(reductions, 0);
 }
 
+TEST(Cost, CopiesTakeTheirLinkAndHostLaunchesTheirMemory) {
+  Schedule s;
+  SchedProgram p;
+  for (Space space : {Space::Device, Space::Host, Space::Nvme}) {
+    Buffer b;
+    b.type = Type(DType::F32, {1000});
+    b.type.space = space;
+    b.bytes = 4000;
+    s.persistent.push_back(b);
+  }
+  Rates r = rates(1e30, 1e30);
+  r.launch = 1, r.hostLink = 1e3, r.hostMemory = 2e3, r.nvmeRead = 4e3, r.nvmeWrite = 8e3;
+  auto timed = [&](InstrKind kind, int from, int to) {
+    Instr i;
+    i.kind = kind;
+    i.op = OpKind::Neg;
+    i.ins = {{false, from}};
+    i.outs = {{false, to}};
+    return seconds(s, p, i, r);
+  };
+  EXPECT_DOUBLE_EQ(timed(InstrKind::Offload, 0, 1), 5);
+  EXPECT_DOUBLE_EQ(timed(InstrKind::Fetch, 1, 0), 5);
+  EXPECT_DOUBLE_EQ(timed(InstrKind::Read, 2, 1), 2);
+  EXPECT_DOUBLE_EQ(timed(InstrKind::Write, 1, 2), 1.5);
+  EXPECT_DOUBLE_EQ(timed(InstrKind::Launch, 1, 1), 5);
+}
+
 TEST(Cost, RatesAreThePartOfThePeakThatIsReached) {
   std::vector<std::string> missing;
   Target t = *findTarget("a100-80");

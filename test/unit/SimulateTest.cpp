@@ -56,7 +56,7 @@ struct Random {
       s.programs.push_back(program(name, below(20)));
     SchedProgram update = program("update", below(12));
     for (int c = 0; c < carried; ++c) {
-      Instr i = on(kComm, "carried" + std::to_string(c));
+      Instr i = on(1 + below(kStreams - 1), "carried" + std::to_string(c));
       i.carry = true;
       if (!update.instrs.empty())
         if (int w = below(static_cast<int>(update.instrs.size()));
@@ -66,8 +66,9 @@ struct Random {
       s.programs[0].carried.push_back(i.label);
     }
     for (Instr &i : s.programs[0].instrs)
-      if (carried && i.stream != Stream::Comm && below(3) == 0)
-        i.carriedWaits = {below(carried)};
+      if (int c = carried ? below(carried) : 0; carried && below(3) == 0)
+        if (update.instrs[carriedOut(update)[c]].stream != i.stream)
+          i.carriedWaits = {c};
     s.programs.push_back(std::move(update));
     return s;
   }
@@ -174,31 +175,36 @@ private:
       return true;
     }
     if (what.instr == kJoin)
-      return join(self, t, p, what);
+      return join(self, t, p);
     const Instr &i = p.instrs[what.instr];
     for (int w : i.waits) {
       int other = static_cast<int>(p.instrs[w].stream);
       if (done[other] < t.base[other] + count(p, other, static_cast<size_t>(w)) + 1)
         return false;
     }
-    auto carried = static_cast<int64_t>(p.carried.size());
-    for (int c : i.carriedWaits)
-      if (done[kComm] < t.base[kComm] - carried + c + 1)
+    const SchedProgram &update = *s.program("update");
+    std::vector<int> carried = carriedOut(update);
+    for (int c : i.carriedWaits) {
+      const Instr &waited = update.instrs[carried[c]];
+      int64_t behind = 0; // on its stream, that was carried with it and comes after
+      for (size_t k = static_cast<size_t>(c) + 1; k < carried.size(); ++k)
+        behind += update.instrs[carried[k]].stream == waited.stream;
+      int other = static_cast<int>(waited.stream);
+      if (done[other] < t.base[other] - behind)
         return false;
+    }
     t.busyUntil = now + times[what.program][what.instr];
     what.span = {now, t.busyUntil};
     return true;
   }
 
-  bool join(int self, Thread &t, const SchedProgram &p, const Seen &what) {
-    int64_t carried = 0;
-    for (const Instr &i : p.instrs)
-      carried += i.carry;
+  bool join(int self, Thread &t, const SchedProgram &p) {
     for (int other = 0; other < kStreams; ++other) {
       if (other == self || (self != kCompute && other != kCompute))
         continue;
-      int64_t target = count(p, other, p.instrs.size());
-      target += other == kCompute ? 1 : other == kComm ? -carried : 0;
+      int64_t target = count(p, other, p.instrs.size()) + (other == kCompute);
+      for (const Instr &i : p.instrs)
+        target -= i.carry && static_cast<int>(i.stream) == other;
       if (done[other] < t.base[other] + target)
         return false;
     }
@@ -209,7 +215,6 @@ private:
       if (p.name == "update")
         updateEnds.push_back(now);
     }
-    (void)what;
     ++t.at;
     return true;
   }
