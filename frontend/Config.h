@@ -78,12 +78,18 @@ struct PlanConfig {
   std::string reduce;                        // "" (the stage's habit) | "boundary" | "every"
   std::string carry;                         // "" (where it costs no memory) | "on" | "off"
   std::string recompute; // "" or "none" | "layers" | "auto" | a regex on values and module paths
-  bool eval = false;     // a program that only computes the loss
-  std::string trainable, freeze;  // regexes
-  std::string wrt;                // regex: what --vjp differentiates for
+  std::string offloadOptimizer, offloadParam; // "" (they stay) | "cpu" | "nvme"
+  double offloadRatio = 1;                    // of the optimizer's elements that the host updates
+  int64_t offloadBuffers = 4; // buckets under way at once between nvme, host and device
+  std::string nvmePath;       // folder of the ranks' files
+  int64_t aioBlock = 1 << 20, aioDepth = 8; // bytes of a request, requests in flight
+  bool eval = false;                        // a program that only computes the loss
+  std::string trainable, freeze;            // regexes
+  std::string wrt;                          // regex: what --vjp differentiates for
   std::string dtype;              // "" (the model's) | "f32" | "f64": compute type of the step
   std::string target;             // a name of Targets.def or FILE.json; empty: none
   int64_t deviceMemory = -1;      // bytes of a rank's device; -1: the target's
+  int64_t hostMemory = -1;        // bytes of main memory that a rank may use; -1: the target's
   int64_t memoryReserve = -1;     // bytes of it for library contexts; -1: the target's, or 0
   std::vector<std::string> autos; // keys that are "auto" and wait for resolveAutos (ConfigFile.h)
   std::vector<std::string> assumptions; // one line each, shown at the top of the summary

@@ -86,9 +86,13 @@ public:
     flag("--reduce", "dsplan.reduce", o.reduce);
     flag("--carry", "dsplan.carry", o.carry);
     flag("--recompute", "dsplan.recompute", o.recompute);
+    flag("--offload-optimizer", "zero_optimization.offload_optimizer.device", o.offloadOptimizer);
+    flag("--offload-param", "zero_optimization.offload_param.device", o.offloadParam);
+    flag("--nvme-path", "zero_optimization.offload_optimizer.nvme_path", o.nvmePath);
     flag("--dtype", "dsplan.dtype", o.dtype);
     flag("--target", "dsplan.target", o.target);
     flag("--device-memory", "dsplan.device_memory", o.deviceMemory);
+    flag("--host-memory", "dsplan.host_memory", o.hostMemory);
     flag("--memory-reserve", "dsplan.memory_reserve", o.memoryReserve);
     for (const auto &[key, value] : o.set)
       if (Status s = setConfigKey(c, key, value); !s.ok()) {
@@ -107,6 +111,7 @@ public:
       precision();
       mismatches();
       batch();
+      offload();
     }
     TRY(std::move(problems));
     return std::move(c);
@@ -332,6 +337,34 @@ private:
                           : "null: gradients are computed in fp32"));
   }
 
+  void offload() {
+    bool asks = !c.offloadOptimizer.empty() || !c.offloadParam.empty();
+    if (asks && c.world > 1 && overrides.assume && !c.source.count("zero_optimization.stage")) {
+      c.stage = c.offloadParam.empty() ? 1 : 3;
+      c.source["zero_optimization.stage"] = "assumed";
+      c.assumptions.push_back("stage " + std::to_string(c.stage) +
+                              ", the first that can offload with several ranks; --stage sets it");
+    }
+    for (const char *name : {"optimizer", "param"}) {
+      std::string path = "zero_optimization.offload_" + std::string(name) + ".device";
+      const ConfigKey &k = *findKey(path);
+      std::string why = k.mismatch(c), device = k.json(c);
+      if (why.empty() || device == k.dflt)
+        continue;
+      if (std::string_view(name) == "optimizer") {
+        problem(path + " is " + device + "; " + why);
+      } else { // DeepSpeed does not look at it then
+        c.noEffect.push_back(path + ": " + why);
+        c.offloadParam.clear();
+      }
+    }
+    for (const auto &[key, device] :
+         {std::pair("optimizer", &c.offloadOptimizer), std::pair("param", &c.offloadParam)})
+      if (*device == "nvme" && c.nvmePath.empty())
+        problem("zero_optimization.offload_" + std::string(key) + ".device is nvme, which needs " +
+                "nvme_path, a folder on a local disk (--nvme-path)");
+  }
+
   // Given keys that do not go with the stage, the optimizer or the scheduler.
   void mismatches() {
     for (const ConfigKey &k : configTable()) {
@@ -340,7 +373,10 @@ private:
       if (why.empty() || source == c.source.end())
         continue;
       std::string_view when = k.when;
-      if (when.starts_with("stage") || when == "fp16" || when == "dynamic") {
+      if (when.ends_with(" or one rank"))
+        continue; // offload() looks at it, when the number of ranks is known
+      if (when.starts_with("stage") || when == "fp16" || when == "dynamic" || when == "nvme" ||
+          when == "offload_optimizer") {
         c.noEffect.push_back(path + ": " + why);
         continue;
       }

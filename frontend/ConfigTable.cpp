@@ -130,7 +130,7 @@ static Status setField(const TextField &f, PlanConfig &c, const ConfigText &v) {
   if (v.kind == Kind::Null)
     f.get(c).clear();
   else if (text && (!*f.choices || isChoice(f.choices, v.text)))
-    f.get(c) = v.text;
+    f.get(c) = *f.choices && v.text == "none" ? "" : v.text;
   else
     return expectedError(v, *f.choices ? choicesText(f.choices) : "text");
   return {};
@@ -246,6 +246,27 @@ static Status setDampening(PlanConfig &c, const ConfigText &v) {
 }
 static std::string jsonDampening(const PlanConfig &c) { return realText(c.optimizer.dampening); }
 
+static Status setOffloadRatio(PlanConfig &c, const ConfigText &v) {
+  TRY_ASSIGN(double r, readReal(v, false));
+  if (r > 1)
+    return expectedError(v, "a number from 0 to 1");
+  c.offloadRatio = r;
+  return {};
+}
+static std::string jsonOffloadRatio(const PlanConfig &c) { return realText(c.offloadRatio); }
+
+static Status setParamNvmePath(PlanConfig &c, const ConfigText &v) {
+  if (v.kind == Kind::Null)
+    return {};
+  if (!isText(v))
+    return expectedError(v, "text");
+  if (!c.nvmePath.empty() && c.nvmePath != v.text)
+    return expectedError(v, "offload_optimizer's " + c.nvmePath + ": a rank has one file");
+  c.nvmePath = v.text;
+  return {};
+}
+static std::string jsonParamNvmePath(const PlanConfig &) { return "null"; } // it is the other key's
+
 static Status setLoss(PlanConfig &c, const ConfigText &v) {
   if (v.kind == Kind::Null) {
     c.loss = {};
@@ -316,6 +337,14 @@ std::string ConfigKey::json(PlanConfig &c) const {
 std::string ConfigKey::mismatch(const PlanConfig &c) const {
   std::string_view w = when;
   std::string stage = std::to_string(c.stage);
+  if (w.ends_with(" or one rank")) {
+    bool holds = c.world == 1 || c.stage == 3 || (w.starts_with("stages 1") && c.stage >= 1);
+    return holds ? "" : "it needs " + std::string(w) + ", and the stage is " + stage;
+  }
+  if (w == "offload_optimizer")
+    return c.offloadOptimizer.empty() ? "the optimizer is not offloaded" : "";
+  if (w == "nvme")
+    return c.offloadOptimizer == w || c.offloadParam == w ? "" : "nothing is offloaded to nvme";
   if (w.starts_with("stage "))
     return w.substr(6) == stage
                ? ""

@@ -21,20 +21,38 @@ void move(Program &p, Op *op, Op *before) {
     p.append(op);
 }
 
-// Only gathers of symbols move: their operand is there from the program's start.
+// The ops that bring a bucket's weights, from the symbol on: transfers, then the gather. Empty: op is not the last of such.
+llvm::SmallVector<Op *, 3> arrival(Op &op) {
+  auto brings = [](const Op &o) { return o.kind == OpKind::AllGather || o.info().isTransfer(); };
+  llvm::SmallVector<Op *, 3> chain;
+  if (!brings(op) || !op.bound.empty() || op.result()->type.space != Space::Device ||
+      llvm::any_of(op.result()->users, [&](Op *user) { return brings(*user); }))
+    return chain;
+  Op *at = &op;
+  for (; at && brings(*at); at = at->operands[0]->def)
+    chain.insert(chain.begin(), at);
+  if (at || static_cast<Symbol *>(chain[0]->operands[0])->symbolKind != SymbolKind::Bucket)
+    chain.clear();
+  return chain;
+}
+
+// Only weights move: they are there from the program's start.
 void gathersAhead(Program &p) {
-  llvm::SmallVector<Op *, 32> gathers;
+  llvm::SmallVector<llvm::SmallVector<Op *, 3>, 32> gathers;
   for (Op &op : p.ops)
-    if (op.kind == OpKind::AllGather && op.operands[0]->isSymbol() && op.bound.empty())
-      gathers.push_back(&op);
+    if (auto chain = arrival(op); !chain.empty())
+      gathers.push_back(chain);
   // From the back: gather k goes right behind the place where gather k-1 stands now.
   for (size_t k = gathers.size(); k-- > 1;) {
-    if (gathers[k]->phase != gathers[k - 1]->phase && gathers[k]->phase == Phase::Update)
+    Op *last = gathers[k - 1].back();
+    if (gathers[k][0]->phase != last->phase && gathers[k][0]->phase == Phase::Update)
       continue;
-    Op *after = &*std::next(gathers[k - 1]->getIterator());
-    if (after != gathers[k]) {
-      gathers[k]->phase = gathers[k - 1]->phase;
-      move(p, gathers[k], after);
+    Op *after = &*std::next(last->getIterator());
+    if (after == gathers[k][0])
+      continue;
+    for (Op *op : gathers[k]) {
+      op->phase = last->phase;
+      move(p, op, after);
     }
   }
 }

@@ -20,7 +20,7 @@ struct Peak {
 Peak peakOf(const SchedProgram &p, int64_t align) {
   std::vector<int64_t> delta(p.instrs.size() + 1, 0);
   for (const Buffer &b : p.own) {
-    if (b.last < b.first)
+    if (b.last < b.first || b.type.space != Space::Device)
       continue;
     delta[b.first] += rounded(b.bytes, align);
     delta[b.last + 1] -= rounded(b.bytes, align);
@@ -44,8 +44,18 @@ MemoryReport memoryReport(const Schedule &s) {
   const ArenaInfo &arena = s.arenas[0];
   r.arena = arena.bytes;
   r.load = arena.load;
+  for (const ArenaInfo &a : s.arenas)
+    if (a.space != Space::Device) {
+      SpaceReport &other = a.space == Space::Host ? r.host : r.nvme;
+      other.arena = a.bytes;
+      other.staging = a.bytes - a.persistentBytes;
+      for (const Buffer &b : s.persistent)
+        if (b.type.space == a.space)
+          other.persistent[b.kind] += rounded(b.bytes, a.align);
+    }
   for (const Buffer &b : s.persistent)
-    r.persistent[b.kind] += rounded(b.bytes, arena.align);
+    if (b.type.space == Space::Device)
+      r.persistent[b.kind] += rounded(b.bytes, arena.align);
   const SchedProgram *program = nullptr;
   Peak best;
   for (const SchedProgram &p : s.programs)
@@ -64,7 +74,7 @@ MemoryReport memoryReport(const Schedule &s) {
     r.peakOrigin = !o.module.empty() ? o.module : o.node;
   }
   for (const Buffer &b : program->own)
-    if (b.first <= best.at && best.at <= b.last)
+    if (b.type.space == Space::Device && b.first <= best.at && best.at <= b.last)
       r.live.push_back({b.name, b.bytes});
   std::stable_sort(r.live.begin(), r.live.end(),
                    [](const LiveBuffer &a, const LiveBuffer &b) { return a.bytes > b.bytes; });

@@ -14,11 +14,19 @@ struct LiveBuffer {
   int64_t bytes;
 };
 
-/// Memory of one rank.
+/// What lies outside of the device.
+struct SpaceReport {
+  std::map<BufferKind, int64_t> persistent; // bytes by kind
+  int64_t staging = 0;                      // temporaries on their way
+  int64_t arena = 0;
+};
+
+/// Memory of one rank. All but host and nvme is about the device.
 struct MemoryReport {
   std::map<BufferKind, int64_t> persistent; // bytes by kind
   int64_t temporaries = 0;                  // at the peak
   int64_t arena = 0, load = 0;
+  SpaceReport host, nvme;
   std::string peakProgram, peakInstr, peakOrigin;
   std::vector<LiveBuffer> live; // temporaries at the peak, largest first
 };

@@ -9,13 +9,12 @@
 // With one rank there is no mesh, every value is local, and nothing is inserted.
 // Where gradients are reduced only at the window's boundary, @b.acc is a full `partial` accumulator and
 // @b.red takes the reduced shard; form-programs drops the reduction from all but the last micro-batch.
-#include "passes/Layers.h"
 #include "passes/Passes.h"
+#include "passes/PlaceAtUse.h"
 #include "passes/Precision.h"
 
 #include "ir/GraphBuilder.h"
 #include "llvm/ADT/DenseMap.h"
-#include "llvm/ADT/SmallPtrSet.h"
 
 namespace ds {
 
@@ -31,7 +30,9 @@ public:
     boundary = reducesAtBoundary(config);
     placeSymbols();
     if (config.stage == 3)
-      gatherParameters();
+      placeAtUse(module, micro, "zero-partition", isSharded, [&](Builder &b, Symbol &bucket) {
+        return b.op(OpKind::AllGather, {&bucket}, bucket.name + ".full", over());
+      });
     placeInputs();
     shareStatistics();
     reduceGradients();
@@ -72,78 +73,9 @@ private:
         in->type = in->type.withPlacement(Placement::Partial, axis);
   }
 
+  static bool isSharded(const Symbol &s) { return s.type.isShard(); }
+
   Attrs over() const { return {{"over", std::string(axis)}}; }
-
-  // One gather per phase and run of uses that no other gathered bucket interrupts; its views replace
-  // the views of the bucket in that run.
-  void gatherParameters() {
-    struct Run {
-      Value *full = nullptr;
-      llvm::DenseMap<int64_t, Value *> views; // by offset
-    };
-    llvm::DenseMap<Symbol *, Run> open;
-    // Keeping a tied bucket gathered between its layers would hold it through all layers in between.
-    llvm::SmallPtrSet<Symbol *, 4> tied;
-    for (Symbol *s : module.symbols())
-      if (isSharded(s) && s->segments.size() == 1 && isTied(*s))
-        tied.insert(s);
-    Symbol *lastTouched = nullptr;
-    Phase phase = Phase::Forward;
-    // The new views take the names.
-    for (Op &op : micro.ops)
-      if (op.kind == OpKind::View && isSharded(op.operands[0]))
-        module.rename(micro, op.result(), micro.uniqueName(op.result()->name + ".old"));
-    llvm::SmallVector<Op *, 32> oldViews;
-    for (Op &op : micro.ops) {
-      if (op.phase != phase) {
-        open.clear();
-        phase = op.phase;
-      }
-      if (op.kind == OpKind::View && isSharded(op.operands[0])) {
-        oldViews.push_back(&op);
-        continue;
-      }
-      for (int i = 0; i < static_cast<int>(op.operands.size()); ++i) {
-        Op *view = op.operands[i]->def;
-        if (!view || view->kind != OpKind::View || !isSharded(view->operands[0]))
-          continue;
-        auto *bucket = static_cast<Symbol *>(view->operands[0]);
-        if (lastTouched != bucket && tied.contains(bucket))
-          open.erase(bucket);
-        lastTouched = bucket;
-        op.setOperand(i, gathered(open[bucket].full, open[bucket].views, *bucket, *view, op));
-      }
-    }
-    for (Op *v : oldViews)
-      module.eraseOp(v);
-  }
-
-  static bool isSharded(const Value *v) {
-    return v->isSymbol() && static_cast<const Symbol *>(v)->symbolKind == SymbolKind::Bucket &&
-           v->type.isShard();
-  }
-
-  Value *gathered(Value *&full, llvm::DenseMap<int64_t, Value *> &views, Symbol &bucket,
-                  Op &oldView, Op &user) {
-    Builder b(module, micro);
-    b.phase = user.phase;
-    b.before = &user;
-    b.origin = {user.origin.node, user.origin.module, "zero-partition"};
-    if (!full)
-      full = b.op(OpKind::AllGather, {&bucket}, bucket.name + ".full", over());
-    Value *&view = views[oldView.attrs.i("at")];
-    if (!view)
-      view = b.op(OpKind::View, {full}, segmentAt(bucket, oldView.attrs.i("at")) + ".full",
-                  oldView.attrs);
-    return view;
-  }
-
-  static const std::string &segmentAt(const Symbol &bucket, int64_t at) {
-    for (const Segment &s : bucket.segments)
-      if (s.at == at)
-        return s.param;
-    return bucket.name;
-  }
 
   void reduceGradients() {
     llvm::DenseMap<Value *, std::string> bucketOf; // by accumulator

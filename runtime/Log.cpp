@@ -108,7 +108,7 @@ Status RunLog::update(const UpdateResult &u) {
   tokens += u.tokens;
   skipped += u.skipped;
   stepMs += u.stepMs;
-  TRY(writeJson(jsonLine(u, trainer.arenaBytes())));
+  TRY(writeJson(jsonLine(u, trainer.arenaBytes(Space::Device))));
   if (!options.out)
     return {};
   bool last = u.update == options.totalUpdates;
@@ -178,8 +178,8 @@ Status RunLog::finish() {
                     : fmt::format(": {:.0f} samples/s", static_cast<double>(samples) / seconds);
   if (skipped > 0)
     s += fmt::format(", {} skipped", skipped);
-  s += fmt::format("\nmemory: arena {} per rank, peak resident set {}\n",
-                   sizeText(trainer.arenaBytes()), sizeText(peakResidentBytes()));
+  s += fmt::format("\nmemory: {} per rank, peak resident set {}\n", trainer.arenaText(),
+                   sizeText(peakResidentBytes()));
   int64_t kinds[3] = {};
   for (const CommTraffic &t : trainer.traffic(0))
     kinds[t.kind == InstrKind::AllGather       ? 0

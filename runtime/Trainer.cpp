@@ -9,6 +9,8 @@
 #include "runtime/Checkpoint.h"
 #include "runtime/CheckpointState.h"
 #include "runtime/Convert.h"
+#include "runtime/Log.h"
+#include "runtime/MachineMemory.h"
 #include "runtime/Save.h"
 #include "runtime/Sources.h"
 
@@ -289,6 +291,7 @@ Status Trainer::Impl::prepare() {
   world = static_cast<int>(schedule.world());
   TRY(verifySchedule(schedule));
   TRY(checkSources(schedule));
+  TRY(checkMemory(schedule));
   TRY_ASSIGN(sequence, updateSequence(schedule));
   TRY(readResume());
   if (!options.evalData.empty()) {
@@ -530,11 +533,18 @@ int64_t Trainer::updatesPerEpoch() const {
   return impl->feeder ? impl->feeder->updatesPerEpoch() : 0;
 }
 int Trainer::threads() const { return impl->threads; }
-int64_t Trainer::arenaBytes() const {
-  int64_t n = 0;
+int64_t Trainer::arenaBytes(Space space) const {
   for (const ArenaInfo &a : impl->schedule.arenas)
-    n += a.bytes;
-  return n;
+    if (a.space == space)
+      return a.bytes;
+  return 0;
+}
+std::string Trainer::arenaText() const {
+  std::string text;
+  for (const ArenaInfo &a : impl->schedule.arenas)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ",
+                        a.space == Space::Device ? "arena" : ds::text(a.space), sizeText(a.bytes));
+  return text;
 }
 int64_t Trainer::ringBytes() const {
   return impl->feeder ? 2 * impl->world * impl->feeder->slotBytes() : 0;

@@ -83,11 +83,12 @@ public:
   std::vector<CommTraffic> traffic(int rank) const;
   /// With RunOptions::watch: over all ranks, instructions that were watched and launches that ran on copies.
   std::pair<int64_t, int64_t> watched() const;
-  int64_t updates() const;         // made so far, those before a resume included
-  int64_t updatesPerEpoch() const; // 0: endless data, or none
-  int threads() const;             // per rank
-  int64_t arenaBytes() const;      // of one rank, all spaces
-  int64_t ringBytes() const;       // host memory for data, all ranks
+  int64_t updates() const;               // made so far, those before a resume included
+  int64_t updatesPerEpoch() const;       // 0: endless data, or none
+  int threads() const;                   // per rank
+  int64_t arenaBytes(Space space) const; // of one rank
+  std::string arenaText() const;         // the same for people: "arena 8.0 KiB, host 19.0 KiB"
+  int64_t ringBytes() const;             // host memory for data, all ranks
 
 private:
   struct Impl;

@@ -35,7 +35,6 @@ static constexpr struct {
     {"include", "ranks on several hosts"},
     {"exclude", "ranks on several hosts"},
     {"master-port", "ranks on several hosts"},
-    {"host-memory", "offload"},
 };
 
 static Status refusePostponed(const Args &args) {

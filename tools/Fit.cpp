@@ -45,6 +45,9 @@ StatusOr<std::optional<Target>> targetOf(const PlanConfig &c) {
 
 StatusOr<std::optional<MemoryLimit>> memoryLimit(const PlanConfig &c) {
   TRY_ASSIGN(std::optional<Target> target, targetOf(c));
+  if (!target && c.deviceMemory < 0 && c.hostMemory >= 0)
+    return Status::error(
+        "--host-memory (dsplan.host_memory) needs --target or --device-memory beside it");
   if (!target && c.deviceMemory < 0) {
     if (c.memoryReserve >= 0)
       return Status::error("--memory-reserve (dsplan.memory_reserve) needs --target or "
@@ -54,7 +57,7 @@ StatusOr<std::optional<MemoryLimit>> memoryLimit(const PlanConfig &c) {
   MemoryLimit l;
   l.name = target ? target->name : "the device";
   l.capacity = c.deviceMemory >= 0 ? c.deviceMemory : target->deviceBytes(c.world);
-  l.host = target ? target->hostMemory : 0;
+  l.host = c.hostMemory >= 0 ? c.hostMemory : target ? target->hostMemory : 0;
   l.reserve = c.memoryReserve >= 0 ? c.memoryReserve : target ? target->reserve : 0;
   if (l.reserve >= l.capacity)
     return Status::error(l.name + " has " + bytesText(l.capacity) + ", and " +

@@ -52,6 +52,14 @@ static cl::opt<std::string> freeze("freeze", cl::value_desc("REGEX"), cl::cat(ca
                                    cl::desc("Do not train these parameters"));
 static cl::opt<std::string> reduce("reduce", cl::value_desc("boundary|every"), cl::cat(category),
                                    cl::desc("When gradients are reduced under accumulation"));
+static cl::opt<std::string>
+    offloadOptimizer("offload-optimizer", cl::value_desc("none|cpu|nvme"), cl::cat(category),
+                     cl::desc("Where optimizer states lie; the host updates them"));
+static cl::opt<std::string> offloadParam("offload-param", cl::value_desc("none|cpu|nvme"),
+                                         cl::cat(category),
+                                         cl::desc("Where parameters lie between uses"));
+static cl::opt<std::string> nvmePath("nvme-path", cl::value_desc("FOLDER"), cl::cat(category),
+                                     cl::desc("Folder on a local disk for what goes to nvme"));
 static cl::opt<std::string> carry("carry", cl::value_desc("on|off"), cl::cat(category),
                                   cl::desc("Gathers that run on into the next micro-batch\n"
                                            "(default: where they cost no memory)"));
@@ -71,6 +79,9 @@ static cl::opt<std::string> deviceMemory("device-memory", cl::value_desc("24GiB"
                                          cl::cat(category),
                                          cl::desc("Memory of a rank's device, instead of the "
                                                   "target's"));
+static cl::opt<std::string> hostMemory("host-memory", cl::value_desc("64GiB"), cl::cat(category),
+                                       cl::desc("Main memory that a rank may use for what is\n"
+                                                "offloaded (default: the target's)"));
 static cl::opt<std::string> memoryReserve("memory-reserve", cl::value_desc("1GiB"),
                                           cl::cat(category),
                                           cl::desc("What of it library contexts take, instead of "
@@ -97,8 +108,9 @@ static cl::opt<int64_t> bisectLimit("opt-bisect-limit", cl::init(-1), cl::value_
                                     cl::desc("Run only the first n optional passes"));
 
 // What later work brings is refused by name, not ignored.
-static cl::opt<std::string> offload("offload", cl::value_desc("none"), cl::cat(category),
-                                    cl::desc("Only none so far"));
+static cl::opt<std::string>
+    offload("offload", cl::value_desc("none"), cl::cat(category),
+            cl::desc("Only none so far; see --offload-optimizer and --offload-param"));
 static cl::opt<std::string> compat("compat", cl::value_desc("none"), cl::cat(category),
                                    cl::desc("Only none so far"));
 
@@ -134,9 +146,13 @@ static Status overridesFromFlags(ConfigOverrides &o) {
   optionalText(reduce, o.reduce);
   optionalText(carry, o.carry);
   optionalText(recomputed, o.recompute);
+  optionalText(offloadOptimizer, o.offloadOptimizer);
+  optionalText(offloadParam, o.offloadParam);
+  optionalText(nvmePath, o.nvmePath);
   optionalText(dtype, o.dtype);
   optionalText(target, o.target);
   optionalText(deviceMemory, o.deviceMemory);
+  optionalText(hostMemory, o.hostMemory);
   optionalText(memoryReserve, o.memoryReserve);
   optionalText(optimizer, o.optimizer);
   s.merge(optionalInt(stage, o.stage));

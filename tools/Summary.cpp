@@ -115,6 +115,27 @@ void peakLines(std::string &out, const StagePlan &p) {
            (parts[i].count > 1 ? ", " + std::to_string(parts[i].count) + " of them" : "") + "\n";
 }
 
+// What was moved out of the device's memory.
+void spaceRows(Table &t, const std::vector<StagePlan> &plans, const std::string &name,
+               SpaceReport MemoryReport::*space) {
+  auto any = [&](auto bytes) {
+    return std::any_of(plans.begin(), plans.end(),
+                       [&](const StagePlan &p) { return bytes(p.memory.*space) > 0; });
+  };
+  auto row = [&](const std::string &what, auto bytes) {
+    if (any(bytes))
+      t.row(name + ": " + what, plans,
+            [&](const StagePlan &p) { return bytesText(bytes(p.memory.*space)); });
+  };
+  for (BufferKind k : {BufferKind::Param, BufferKind::State, BufferKind::Accum})
+    row(std::string(nounOf(k)), [k](const SpaceReport &s) {
+      auto it = s.persistent.find(k);
+      return it == s.persistent.end() ? int64_t{0} : it->second;
+    });
+  row("staging", [](const SpaceReport &s) { return s.staging; });
+  row("arena", [](const SpaceReport &s) { return s.arena; });
+}
+
 // What the target leaves, and why it is not enough.
 void limitRows(Table &t, const std::vector<StagePlan> &plans, const MemoryLimit &limit) {
   t.row("library contexts", plans, [&](const StagePlan &) { return bytesText(limit.reserve); });
@@ -279,6 +300,8 @@ StatusOr<std::string> summaryText(const LoadedModel &model, Status &fits) {
         [](const StagePlan &p) { return bytesText(p.memory.temporaries); });
   t.row("arena", plans, [](const StagePlan &p) { return bytesText(p.memory.arena); });
   t.row("lower bound", plans, [](const StagePlan &p) { return bytesText(p.memory.load); });
+  spaceRows(t, plans, "host", &MemoryReport::host);
+  spaceRows(t, plans, "nvme", &MemoryReport::nvme);
   if (limit) {
     limitRows(t, plans, *limit);
     verdictLines(out, plans, *limit, c.stage);
@@ -353,6 +376,8 @@ StatusOr<std::string> summaryJson(const LoadedModel &model, Status &fits) {
             j.attribute("spare_bytes", limit->available() - p.memory.arena);
             j.attribute("verdict", verdictText(p.memory, *limit));
           }
+          j.attribute("host_bytes", p.memory.host.arena);
+          j.attribute("nvme_bytes", p.memory.nvme.arena);
           j.attribute("lower_bound_bytes", p.memory.load);
           j.attribute("temporaries_bytes", p.memory.temporaries);
           j.attributeObject("persistent_bytes", [&] {
@@ -397,9 +422,11 @@ StatusOr<std::string> summaryJson(const LoadedModel &model, Status &fits) {
 }
 
 std::string memoryText(const Schedule &s) {
-  std::string out = "arena " + std::to_string(s.arenas[0].bytes) + " bytes, persistent " +
-                    std::to_string(s.arenas[0].persistentBytes) + ", lower bound " +
-                    std::to_string(s.arenas[0].load) + "\n";
+  std::string out;
+  for (const ArenaInfo &a : s.arenas)
+    out += (a.space == Space::Device ? "" : std::string(text(a.space)) + " ") + "arena " +
+           std::to_string(a.bytes) + " bytes, persistent " + std::to_string(a.persistentBytes) +
+           ", lower bound " + std::to_string(a.load) + "\n";
   auto line = [&](const Buffer &b, const std::string &life) {
     std::string name = "  " + b.name;
     out += name + std::string(name.size() < 44 ? 44 - name.size() : 1, ' ') +

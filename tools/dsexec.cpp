@@ -254,8 +254,8 @@ static StatusOr<int> run() {
   const Schedule &plan = t->schedule();
   llvm::outs() << name << ": " << plan.world() << " ranks x " << t->threads() << " threads on "
                << deviceName << ", stage " << plan.step.stage << ", micro-batch "
-               << plan.step.microBatch << " x " << plan.step.gradAccum << ", arena "
-               << sizeText(t->arenaBytes()) << " per rank\n";
+               << plan.step.microBatch << " x " << plan.step.gradAccum << ", " << t->arenaText()
+               << " per rank\n";
   if (std::string masks = dropoutText(plan); !masks.empty())
     llvm::outs() << masks << "\n";
   for (const std::string &note : t->notes())

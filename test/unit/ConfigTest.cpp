@@ -237,7 +237,7 @@ TEST(Config, AllowUnknownAdmitsOnePath) {
 }
 
 TEST(Config, KeysWithoutEffectAreListed) {
-  PlanConfig c = read(std::string(R"({"wall_clock_breakdown": true, "aio": {"anything": 1},
+  PlanConfig c = read(std::string(R"({"wall_clock_breakdown": true, "aio": {"thread_count": 1},
     "zero_optimization": {"stage": 1, "contiguous_gradients": true, "offload_optimizer": {"device": "none"},
                           "stage3_prefetch_bucket_size": 10}, )") +
                       kRest);
@@ -262,9 +262,8 @@ TEST(Config, PostponedFeaturesAreRefusedByName) {
         R"("compression_training": {"layer_reduction": {}})",
         R"("sparse_attention": {"mode": "fixed"})", R"("data_efficiency": {"enabled": true})",
         R"("gradient_allreduce_op": "sum")",
-        R"("zero_optimization": {"offload_optimizer": {"device": "cpu"}})",
-        R"("zero_optimization": {"offload_param": {"device": "nvme"}})",
-        R"("zero_optimization": {"zero_hpz_partition_size": 2})",
+        R"("zero_optimization": {"offload_optimizer": {"super_offload": true}})",
+        R"("aio": {"use_gds": true})", R"("zero_optimization": {"zero_hpz_partition_size": 2})",
         R"("zero_optimization": {"zero_quantized_weights": true})",
         R"("zero_optimization": {"zenflow": {"topk_ratio": 0.1}})"})
     EXPECT_THAT(errors(std::string("{") + text + ", " + kRest), HasSubstr("not supported: "))

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// offload: states, gradients and parameters leave the device's memory (zero_optimization.offload_optimizer and
+// offload_param). A space is a property of a symbol; this pass sets it and inserts the transfers that follow.
+//   accumulate %b.grad -> @b.acc   ->   %b.grad.host = offload %b.grad; accumulate %b.grad.host -> @b.acc
+//   use (view @b at 0)             ->   %b.full = fetch @b; use (view %b.full at 0)
+//   all_gather @b                  ->   %b.part = fetch @b; all_gather %b.part
+// What the host updates has its gradient there, too. Small parameters, which stay gathered, never leave.
+#include "passes/Offload.h"
+
+#include "passes/PlaceAtUse.h"
+#include "passes/Precision.h"
+
+namespace ds {
+
+namespace {
+
+Space spaceOf(const std::string &device) {
+  return device == "cpu" ? Space::Host : device == "nvme" ? Space::Nvme : Space::Device;
+}
+
+class Offloader {
+public:
+  Offloader(Module &m, const PlanConfig &c) : module(m), config(c) {}
+
+  Status run() {
+    collect();
+    chooseUpdates();
+    placeSymbols();
+    for (Program *p : module.programs()) {
+      if (p->name == "update")
+        continue;
+      bringWeights(*p);
+      gradientsToHost(*p);
+      TRY(reinferTypes(module, *p));
+    }
+    plan.buffers = config.offloadBuffers;
+    return offloadUpdate(module, plan);
+  }
+
+private:
+  void collect() {
+    for (Op &op : module.program("update")->ops)
+      if (op.info().trait == Trait::Optimizer)
+        optimizers.push_back(&op);
+  }
+
+  // A part of the optimizer's work may stay: the buckets whose gradients are complete last, since nothing is left that the
+  // host's work on them could hide behind.
+  void chooseUpdates() {
+    if (config.offloadOptimizer.empty())
+      return;
+    int64_t total = 0, taken = 0;
+    for (Op *op : optimizers)
+      total += optimizedBucket(*op)->type.elems();
+    for (Op *op : llvm::reverse(optimizers)) {
+      Symbol *bucket = optimizedBucket(*op);
+      if (static_cast<double>(taken) >= config.offloadRatio * static_cast<double>(total))
+        return;
+      taken += bucket->type.elems();
+      plan.moved.insert(bucket);
+    }
+  }
+
+  void placeSymbols() {
+    Space params = spaceOf(config.offloadParam);
+    for (Symbol *s : module.symbols())
+      if (s->symbolKind == SymbolKind::Bucket && !s->resident && !s->running)
+        s->type.space = params;
+    Space states = spaceOf(config.offloadOptimizer);
+    for (Op *op : optimizers) {
+      Symbol *bucket = optimizedBucket(*op);
+      if (!plan.moved.contains(bucket))
+        continue;
+      for (int i = 1; i <= op->info().outs; ++i)
+        if (auto *s = static_cast<Symbol *>(op->operands[i]);
+            s->isSymbol() && s->symbolKind == SymbolKind::State)
+          s->type.space = states;
+      op->operands[0]->type.space = Space::Host; // the accumulator
+      gradients.insert(op->operands[0]);
+    }
+  }
+
+  void bringWeights(Program &p) {
+    auto isAway = [](const Symbol &s) { return s.type.space != Space::Device; };
+    auto staged = [](Builder &b, Symbol &bucket) -> Value * {
+      return bucket.type.space == Space::Nvme
+                 ? b.op(OpKind::Read, {&bucket}, bucket.name + ".staged")
+                 : &bucket;
+    };
+    llvm::SmallVector<Op *, 32> gathers;
+    for (Op &op : p.ops)
+      if (op.kind == OpKind::AllGather && op.operands[0]->isSymbol() &&
+          isAway(*static_cast<Symbol *>(op.operands[0])))
+        gathers.push_back(&op);
+    for (Op *gather : gathers) {
+      auto *bucket = static_cast<Symbol *>(gather->operands[0]);
+      Builder b(module, p);
+      b.phase = gather->phase;
+      b.before = gather;
+      b.origin = {gather->origin.node, gather->origin.module, kOffloadPass};
+      gather->setOperand(0, b.op(OpKind::Fetch, {staged(b, *bucket)}, bucket->name + ".part"));
+    }
+    placeAtUse(
+        module, p, kOffloadPass, [&](const Symbol &s) { return isAway(s) && !s.type.isShard(); },
+        [&](Builder &b, Symbol &bucket) {
+          return b.op(OpKind::Fetch, {staged(b, bucket)}, bucket.name + ".full");
+        });
+  }
+
+  // What is added to, or stored into, an accumulator on the host goes there first.
+  void gradientsToHost(Program &p) {
+    llvm::SmallVector<Op *, 32> ops;
+    for (Op &op : p.ops)
+      if (!op.bound.empty() && gradients.count(op.bound[0]))
+        ops.push_back(&op);
+    for (Op *op : ops) {
+      Builder b(module, p);
+      b.phase = op->phase;
+      b.before = op;
+      b.origin = {op->origin.node, op->origin.module, kOffloadPass};
+      if (op->kind == OpKind::Accumulate) {
+        Value *v = op->operands.back();
+        op->setOperand(static_cast<int>(op->operands.size()) - 1,
+                       b.op(OpKind::Offload, {v}, v->name + ".host"));
+        continue;
+      }
+      std::string name = op->bound[0]->name + ".new"; // a reduction at the window's boundary
+      Op *sum = b.create(op->kind, op->operands, {name}, op->attrs);
+      b.create(OpKind::Offload, {sum->result()}, {}, {}, {op->bound[0]});
+      module.eraseOp(op);
+    }
+  }
+
+  Module &module;
+  const PlanConfig &config;
+  OffloadPlan plan;
+  llvm::SmallVector<Op *, 32> optimizers;         // in the order of their buckets
+  llvm::SmallPtrSet<const Value *, 32> gradients; // accumulators on the host
+};
+
+} // namespace
+
+Status offloadSymbols(Module &m, const PlanConfig &c) {
+  // The config says so for its own stage; the summary plans the other stages as well.
+  PlanConfig mine = c;
+  if (c.world > 1 && c.stage == 0)
+    mine.offloadOptimizer.clear();
+  if (c.world > 1 && c.stage < 3)
+    mine.offloadParam.clear();
+  if (mine.offloadOptimizer.empty() && mine.offloadParam.empty())
+    return {};
+  return Offloader(m, mine).run();
+}
+
+} // namespace ds

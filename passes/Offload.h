@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Shared by the files Offload*.cpp: what moves to host memory and nvme, decided before anything is rewritten.
+#pragma once
+
+#include "ir/GraphBuilder.h"
+#include "passes/Passes.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/SmallPtrSet.h"
+
+namespace ds {
+
+inline constexpr char kOffloadPass[] = "offload";
+
+struct OffloadPlan {
+  llvm::SmallPtrSet<const Symbol *, 32> moved; // buckets that the host updates
+  int64_t buffers = 4;                         // of them under way at once in @update
+};
+
+/// Rewrites @update for the buckets of the plan. Symbols have their spaces by then.
+Status offloadUpdate(Module &m, const OffloadPlan &plan);
+
+} // namespace ds
