@@ -90,9 +90,15 @@ static Status writeRank(const Schedule &s, const LoadedRank &rank, const Manifes
       ElemRange e = ownedElems(s, b, g, rank.rank);
       if (e.begin >= e.end || !isSaved(b, g))
         continue;
-      int64_t at = g.at + e.begin - firstElem(s, slot, rank.rank);
+      int64_t at = (g.at + e.begin - firstElem(s, slot, rank.rank)) * byteSize(t);
+      int64_t bytes = (e.end - e.begin) * byteSize(t);
       pieces.push_back({slot.name + "/" + paramName(g), t, e.begin, e.end - e.begin,
-                        rank.persistent(slot.buffer) + at * byteSize(t)});
+                        [&rank, at, bytes, b = slot.buffer](const PieceData::Take &take) {
+                          return rank.read(b, at, bytes,
+                                           [&](int64_t, const std::byte *part, int64_t n) {
+                                             return take(part, n);
+                                           });
+                        }});
     }
   }
   return writePieces(folder + "/" + rankFile(rank.rank), ownerOf(run.update), pieces);
@@ -157,10 +163,16 @@ Status writeCheckpoint(const Schedule &s, const LoadedRank &rank, Comm &comm, co
     m.tensors = tensorsOf(s, Saved(run));
     for (int b : stateScalars(s)) {
       const Buffer &buffer = s.persistent[static_cast<size_t>(b)];
-      auto *bytes = reinterpret_cast<const uint8_t *>(rank.persistent(b));
-      m.scalars.push_back({buffer.name, buffer.type, {bytes, bytes + buffer.type.bytes()}});
+      CheckpointScalar &c = m.scalars.emplace_back(buffer.name, buffer.type);
+      status.merge(rank.read(b, 0, buffer.type.bytes(),
+                             [&](int64_t, const std::byte *p, int64_t n) -> Status {
+                               auto *bytes = reinterpret_cast<const uint8_t *>(p);
+                               c.bytes.insert(c.bytes.end(), bytes, bytes + n);
+                               return {};
+                             }));
     }
-    status = writeText(temporary + "/" + kManifest, sealed(printManifest(m)));
+    if (status.ok())
+      status = writeText(temporary + "/" + kManifest, sealed(printManifest(m)));
     // The same update again: the new one takes its place, and the old one goes away.
     if (status.ok())
       status = renameFolder(temporary, dir + "/" + name);

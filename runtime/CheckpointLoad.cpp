@@ -110,9 +110,14 @@ public:
       TRY_ASSIGN(const PieceFile *f, open(p.file));
       DType stored;
       TRY_ASSIGN(std::vector<std::byte> bytes, f->read(t.key(), p.begin, p.end, &stored));
-      convert(buffer.type.dtype,
-              rank.persistent(slot.buffer) + (g.at + lo - first) * byteSize(buffer.type.dtype),
-              stored, bytes.data() + (lo - p.begin) * byteSize(stored), hi - lo);
+      int64_t size = byteSize(buffer.type.dtype), to = (g.at + lo - first) * size;
+      const std::byte *from = bytes.data() + (lo - p.begin) * byteSize(stored);
+      TRY(rank.write(slot.buffer, to, (hi - lo) * size,
+                     [&](int64_t at, std::byte *piece, int64_t n) -> Status {
+                       convert(buffer.type.dtype, piece, stored,
+                               from + (at - to) / size * byteSize(stored), n / size);
+                       return {};
+                     }));
     }
     return {};
   }
@@ -150,7 +155,11 @@ Status loadCheckpoint(const Schedule &s, const LoadedRank &rank, const Manifest 
   for (int b : stateScalars(s))
     for (const CheckpointScalar &c : m.scalars)
       if (c.name == s.persistent[static_cast<size_t>(b)].name)
-        std::memcpy(rank.persistent(b), c.bytes.data(), c.bytes.size());
+        TRY(rank.write(b, 0, static_cast<int64_t>(c.bytes.size()),
+                       [&](int64_t at, std::byte *p, int64_t n) -> Status {
+                         std::memcpy(p, c.bytes.data() + at, static_cast<size_t>(n));
+                         return {};
+                       }));
   return {};
 }
 

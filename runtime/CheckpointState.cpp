@@ -32,20 +32,34 @@ std::vector<StateSlot> roundedSlots(const Schedule &s) {
   return out;
 }
 
+// Where an operand of instruction k is kept: for what a transfer has brought, the place it came from.
+static PlaceInfo homeOf(const Schedule &s, const SchedProgram &p, size_t k, PlaceRef operand) {
+  PlaceInfo at = resolve(s, p, operand);
+  for (size_t i = k; at.buffer->kind == BufferKind::Temp && i-- > 0;)
+    if (const Instr &in = p.instrs[i];
+        isTransfer(in.kind) && resolve(s, p, in.outs[0]).buffer == at.buffer)
+      at = resolve(s, p, in.ins[0]);
+  return at;
+}
+
 std::vector<StateSlot> stateSlots(const Schedule &s) {
   std::vector<StateSlot> out;
   for (size_t b = 0; b < s.buckets.size(); ++b)
     out.push_back(weightSlot(s, b));
   BucketMap map(s);
   for (size_t p = 0; p < s.programs.size(); ++p)
-    for (const Instr &i : s.programs[p].instrs)
-      for (size_t k = 0; i.kind == InstrKind::Launch && k < i.ins.size(); ++k) {
-        PlaceInfo at = resolve(s, s.programs[p], i.ins[k]);
+    for (size_t k = 0; k < s.programs[p].instrs.size(); ++k) {
+      const Instr &i = s.programs[p].instrs[k];
+      for (size_t o = 0; i.kind == InstrKind::Launch && o < i.ins.size(); ++o) {
+        const char *name = slotName(i.op, o);
+        if (!name)
+          continue;
+        PlaceInfo at = homeOf(s, s.programs[p], k, i.ins[o]);
         int bucket = map.bucketOf(p, at.bufferIndex);
-        if (const char *name = slotName(i.op, k);
-            name && bucket >= 0 && at.buffer->kind == BufferKind::State)
+        if (bucket >= 0 && at.buffer->kind == BufferKind::State)
           out.push_back(slotOf(s, static_cast<size_t>(bucket), at.bufferIndex, name));
       }
+    }
   return out;
 }
 

@@ -180,6 +180,8 @@ const char *RankExecutor::execute(const LoadedInstr &in, size_t position, FeedSo
                                   StreamTimes &clock) {
   if (in.instr->kind == InstrKind::Launch)
     return in.kernel->run(&in.launch, in.state);
+  if (in.instr->kind == InstrKind::Read || in.instr->kind == InstrKind::Write)
+    return moveBlocks(in);
   if (isTransfer(in.instr->kind)) {
     std::memcpy(in.dst, in.src, in.bytes);
     return nullptr;
@@ -201,6 +203,17 @@ const char *RankExecutor::execute(const LoadedInstr &in, size_t position, FeedSo
   return nullptr;
 }
 
+const char *RankExecutor::moveBlocks(const LoadedInstr &in) {
+  auto bytes = static_cast<int64_t>(in.bytes);
+  Status s = in.instr->kind == InstrKind::Read ? rank.file()->read(in.at, in.dst, bytes, abort)
+                                               : rank.file()->write(in.at, in.src, bytes, abort);
+  if (s.ok())
+    return nullptr;
+  Status &kept = ioErrors[static_cast<int>(in.instr->stream)];
+  kept = std::move(s);
+  return kept.entries()[0].text.c_str();
+}
+
 void RankExecutor::fail(const LoadedProgram &p, const Instr &in, int64_t update,
                         const char *message) {
   if (abort.raised()) // the cause is known; this is a consequence
@@ -215,6 +228,12 @@ void RankExecutor::fail(const LoadedProgram &p, const Instr &in, int64_t update,
   Status s = Status::error(fmt::format("{}{}: {} ({}{}): {}", when, p.program->name, in.label, op,
                                        node, message))
                  .at(fmt::format("rank {}", rank.rank));
+  // What the file's own error says beside its text.
+  if (const Status &io = ioErrors[static_cast<int>(in.stream)]; !io.ok()) {
+    s = std::move(s).note("the file is " + io.entries()[0].place);
+    for (const std::string &note : io.entries()[0].notes)
+      s = std::move(s).note(note);
+  }
   if (!from.pass.empty())
     s = std::move(s).note(fmt::format("{} was inserted by {}", in.label, from.pass));
   abort.raise(std::move(s));

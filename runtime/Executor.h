@@ -55,6 +55,7 @@ private:
   bool waitFor(int self, int stream, uint32_t count, StreamTimes &clock);
   bool runProgramInOrder(size_t program, size_t position, int64_t update, InstrHook &hook);
   const char *execute(const LoadedInstr &in, size_t position, FeedSource *data, StreamTimes &clock);
+  const char *moveBlocks(const LoadedInstr &in);
   void fail(const LoadedProgram &p, const Instr &in, int64_t update, const char *message);
 
   const Schedule &schedule;
@@ -77,6 +78,7 @@ private:
   };
   Flag started[kStreams]; // each thread's own
   StreamTimes clocks[kStreams];
+  Status ioErrors[kStreams]; // each thread's own
   std::vector<double> results;
 };
 

@@ -62,8 +62,11 @@ Status Forward::Impl::load(const WeightRange &w) {
   TRY_ASSIGN(File file, File::openRead(w.path));
   std::vector<std::byte> raw(static_cast<size_t>(t.elems() * byteSize(w.stored)));
   TRY(file.read(raw.data(), static_cast<int64_t>(raw.size()), w.offset));
-  convert(t.dtype, rank->persistent(index), w.stored, raw.data(), t.elems());
-  return {};
+  int64_t size = byteSize(t.dtype);
+  return rank->write(index, 0, t.bytes(), [&](int64_t at, std::byte *p, int64_t n) -> Status {
+    convert(t.dtype, p, w.stored, raw.data() + at / size * byteSize(w.stored), n / size);
+    return {};
+  });
 }
 
 Status Forward::Impl::prepare(int threads, const std::vector<WeightRange> &weights) {

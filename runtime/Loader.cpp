@@ -11,6 +11,10 @@
 
 namespace ds {
 
+// A piece of the file that fillPersistent, checkpoints and savers see at once.
+static constexpr int64_t kStagingBytes = 1 << 20;
+static_assert(kStagingBytes % kBlockAlign == 0);
+
 class RankLoader {
 public:
   RankLoader(const Schedule &s, const Device &d, const LoadOptions &o, LoadedRank &out)
@@ -30,11 +34,25 @@ public:
 private:
   Status mapArenas() {
     for (const ArenaInfo &a : s.arenas) {
-      if (a.space == Space::Nvme)
-        return Status::error("an arena in nvme is not supported, expected device or host");
+      if (a.space == Space::Nvme) {
+        TRY(openFile(a.bytes));
+        out.arenas.emplace_back();
+        continue;
+      }
       TRY_ASSIGN(Arena arena, Arena::map(a.bytes, options.arenaFill));
       out.arenas.push_back(std::move(arena));
     }
+    return {};
+  }
+
+  Status openFile(int64_t bytes) {
+    if (options.nvmePath.empty())
+      return Status::error(fmt::format("the plan keeps {} bytes of every rank on nvme, and no "
+                                       "folder is given",
+                                       bytes))
+          .note("--nvme-path names one, on a local disk");
+    TRY_ASSIGN(out.nvme, BlockFile::create(options.nvmePath, options.rank, bytes, options.nvme));
+    TRY_ASSIGN(out.staging, Arena::map(kStagingBytes, 0));
     return {};
   }
 
@@ -49,18 +67,26 @@ private:
   // Padding, state, accumulators and scalars start as zero; parameters and constants come from sources.
   Status fillPersistent() {
     for (const Buffer &b : s.persistent)
-      std::memset(address(b.type.space, b.offset), 0, static_cast<size_t>(b.bytes));
+      if (b.type.space != Space::Nvme) // a new file reads as zeros
+        std::memset(address(b.type.space, b.offset), 0, static_cast<size_t>(b.bytes));
     for (const InitInfo &i : s.inits) {
       const Buffer &b = s.persistent[static_cast<size_t>(i.buffer)];
       int64_t n = b.type.elems();
-      TRY(readSource({b.name, &i.source, n, b.type.dtype}, s.directory, 0, n,
-                     address(b.type.space, b.offset)));
+      TRY(fillElems(i.buffer, 0, {b.name, &i.source, n, b.type.dtype}, 0, n));
     }
     for (size_t b = 0; b < s.buckets.size(); ++b)
       TRY(fillWeights(weightSlot(s, b)));
     for (const StateSlot &slot : roundedSlots(s))
       TRY(fillWeights(slot));
     return {};
+  }
+
+  // Elements [from, from + n) of the tensor, to the buffer's element `to` and on.
+  Status fillElems(int buffer, int64_t to, const SourceTensor &t, int64_t from, int64_t n) {
+    int64_t size = byteSize(t.dtype);
+    return out.write(buffer, to * size, n * size, [&](int64_t at, std::byte *p, int64_t bytes) {
+      return readSource(t, s.directory, from + at / size - to, bytes / size, p);
+    });
   }
 
   Status fillWeights(const StateSlot &slot) {
@@ -71,8 +97,8 @@ private:
       int64_t lo = std::max(begin, g.at), hi = std::min(end, g.at + total);
       if (lo >= hi)
         continue;
-      TRY(readSource({g.param, &g.source, total, type.dtype}, s.directory, lo - g.at, hi - lo,
-                     out.persistent(slot.buffer) + (lo - begin) * byteSize(type.dtype)));
+      TRY(fillElems(slot.buffer, lo - begin, {g.param, &g.source, total, type.dtype}, lo - g.at,
+                    hi - lo));
     }
     return {};
   }
@@ -102,6 +128,9 @@ private:
     for (size_t i = 0; i < program.returns.size(); ++i) {
       PlaceInfo place = resolve(s, program, program.returns[i]);
       const std::string &name = program.returnNames[i];
+      if (place.buffer->type.space == Space::Nvme)
+        all.merge(
+            Status::error(fmt::format("{} returns {}, which lies on nvme", program.name, name)));
       auto at = std::find(out.valueNames.begin(), out.valueNames.end(), name);
       LoadedReturn r;
       r.value = static_cast<size_t>(at - out.valueNames.begin());
@@ -160,6 +189,8 @@ private:
     if (isTransfer(in.kind)) {
       l.src = pointer(src);
       l.bytes = static_cast<size_t>(dst.type->bytes());
+      const PlaceInfo &onDisk = in.kind == InstrKind::Read ? src : dst;
+      l.at = onDisk.begin + options.rank * onDisk.rankStride;
       return {};
     }
     CommOp op;
@@ -183,6 +214,8 @@ private:
   }
 
   std::byte *pointer(const PlaceInfo &place) const {
+    if (place.buffer->type.space == Space::Nvme)
+      return nullptr; // of reads and writes, which go by the byte of the file
     return address(place.buffer->type.space, place.begin + options.rank * place.rankStride);
   }
 
@@ -350,14 +383,6 @@ double LoadedReturn::number() const { return empty ? 0 : toDouble(type->dtype, d
 LoadedRank::~LoadedRank() {
   for (auto &[kernel, state] : prepared)
     kernel->destroy(state);
-}
-
-std::byte *LoadedRank::persistent(int buffer) const {
-  const Buffer &b = schedule->persistent[static_cast<size_t>(buffer)];
-  for (size_t i = 0; i < arenas.size(); ++i)
-    if (schedule->arenas[i].space == b.type.space)
-      return arenas[i].data() + b.offset;
-  return nullptr;
 }
 
 } // namespace ds

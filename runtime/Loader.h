@@ -5,11 +5,13 @@
 #pragma once
 
 #include "runtime/Arena.h"
+#include "runtime/BlockFile.h"
 #include "runtime/Buckets.h"
 #include "runtime/Comm.h"
 #include "runtime/Device.h"
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 
@@ -19,6 +21,8 @@ struct LoadOptions {
   int rank = 0;
   int threads = 1;       // of the compute stream's kernels
   uint8_t arenaFill = 0; // byte the arena starts with; tests use NaN patterns
+  std::string nvmePath;  // folder of the file behind an nvme arena
+  BlockFileOptions nvme;
 };
 
 struct LoadedInstr {
@@ -41,6 +45,7 @@ struct LoadedInstr {
   void *dst = nullptr;
   const void *src = nullptr;
   size_t bytes = 0;
+  int64_t at = 0; // Read, Write: byte of the rank's file
 };
 
 /// A value the runtime reads after a program.
@@ -80,14 +85,28 @@ public:
   std::vector<std::string> borrowNotes(const std::string &device) const;
 
   const Arena &arena(size_t i) const { return arenas[i]; } // as Schedule::arenas
-  /// Start of a persistent buffer.
+  /// Behind the nvme arena; null without one.
+  BlockFile *file() const { return nvme.get(); }
+
+  /// Start of a persistent buffer; null if it lies on nvme.
   std::byte *persistent(int buffer) const;
+
+  /// Shows bytes [at, at + bytes) of a persistent buffer wherever it lies: memory as it is, nvme piece by piece in one
+  /// small host buffer, each a whole number of elements. For one thread, between programs; stops at an error.
+  using Look = std::function<Status(int64_t at, const std::byte *p, int64_t bytes)>;
+  Status read(int buffer, int64_t at, int64_t bytes, const Look &look) const;
+  /// The same for new contents: `fill` must write all of what it is shown.
+  using Fill = std::function<Status(int64_t at, std::byte *p, int64_t bytes)>;
+  Status write(int buffer, int64_t at, int64_t bytes, const Fill &fill) const;
 
 private:
   friend class RankLoader;
   LoadedRank() = default;
   const Schedule *schedule = nullptr;
-  std::vector<Arena> arenas; // as Schedule::arenas
+  std::vector<Arena> arenas; // as Schedule::arenas; nothing for nvme, which is the file
+  std::unique_ptr<BlockFile> nvme;
+  Arena staging; // one piece of the file, for read and write
+  Abort never;
   // What launches point to; deques, because their elements must not move.
   std::deque<std::vector<DsTensor>> tensors;
   std::deque<std::vector<int64_t>> strides;

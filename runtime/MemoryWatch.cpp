@@ -77,6 +77,8 @@ const char *MemoryWatch::beginProgram(const LoadedProgram &p) {
   shadow.resize(s.arenas.size());
   for (size_t a = 0; a < s.arenas.size(); ++a) {
     const ArenaInfo &info = s.arenas[a];
+    if (info.space == Space::Nvme)
+      continue; // checksums of the file watch over it
     if (first)
       shadow[a].resize(static_cast<size_t>(info.bytes));
     else if (const char *m =
@@ -141,7 +143,10 @@ const char *MemoryWatch::after(const LoadedProgram &p, const LoadedInstr &in) {
   std::sort(touched.begin(), touched.end(), [](const Range &a, const Range &b) {
     return std::pair(a.arena, a.begin) < std::pair(b.arena, b.begin);
   });
+  std::erase_if(touched, [&](const Range &r) { return s.arenas[r.arena].space == Space::Nvme; });
   for (size_t a = 0; a < s.arenas.size(); ++a) {
+    if (s.arenas[a].space == Space::Nvme)
+      continue;
     int64_t from = 0;
     for (const Range &r : touched) {
       if (r.arena != a)

@@ -3,6 +3,7 @@
 // Watches what instructions really touch, instruction by instruction; works on one rank that executes in list
 // order on one thread. Costs twice the arena's memory and a pass over the arena for every instruction.
 //   - An instruction changes only the bytes of its destinations and workspace: the arena is compared with a copy.
+//     An nvme arena is no memory; its BlockFile checks what it reads (BlockFileOptions::checksums).
 //   - Temporaries are filled with 0xff (NaN) when their life begins and ends, so stale reads are seen.
 //   - Every launch first runs twice on copies of its operands, between guards and over destinations that are filled
 //     differently each time: results that differ, or changed guards, show reads and writes outside of the operands,

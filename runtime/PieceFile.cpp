@@ -4,56 +4,94 @@
 #include "ir/Json.h"
 #include "runtime/Safetensors.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <fmt/format.h>
 
 namespace ds {
 
-uint64_t checksum(const void *bytes, size_t n) {
-  uint64_t h[4] = {1, 2, 3, 4}; // lanes, so that multiplications overlap
-  const auto *p = static_cast<const unsigned char *>(bytes);
-  auto mix = [](uint64_t h, uint64_t w) {
-    h = (h ^ w) * 0x9e3779b97f4a7c15u;
-    return h ^ (h >> 29);
-  };
-  size_t i = 0;
-  for (; i + 32 <= n; i += 32)
-    for (size_t k = 0; k < 4; ++k) {
-      uint64_t w;
-      std::memcpy(&w, p + i + 8 * k, 8);
-      h[k] = mix(h[k], w);
-    }
-  for (; i < n; ++i)
-    h[i % 4] = mix(h[i % 4], p[i]);
-  return mix(mix(mix(mix(n, h[0]), h[1]), h[2]), h[3]);
+static uint64_t mix(uint64_t h, uint64_t w) {
+  h = (h ^ w) * 0x9e3779b97f4a7c15u;
+  return h ^ (h >> 29);
 }
 
-Status writePieces(const std::string &path, const std::string &owner,
-                   const std::vector<PieceData> &pieces) {
-  std::string sums, tensors;
+void Checksum::group(const unsigned char *p) {
+  for (size_t k = 0; k < 4; ++k) {
+    uint64_t w;
+    std::memcpy(&w, p + 8 * k, 8);
+    lanes[k] = mix(lanes[k], w);
+  }
+}
+
+void Checksum::add(const void *bytes, size_t n) {
+  const auto *p = static_cast<const unsigned char *>(bytes), *end = p + n;
+  size_t have = total % kGroup;
+  total += n;
+  if (have != 0) {
+    size_t more = std::min(kGroup - have, n);
+    std::memcpy(rest + have, p, more);
+    p += more;
+    if (have + more < kGroup)
+      return;
+    group(rest);
+  }
+  for (; static_cast<size_t>(end - p) >= kGroup; p += kGroup)
+    group(p);
+  if (p != end)
+    std::memcpy(rest, p, static_cast<size_t>(end - p));
+}
+
+uint64_t Checksum::value() const {
+  uint64_t h[4] = {lanes[0], lanes[1], lanes[2], lanes[3]};
+  for (size_t i = 0; i < total % kGroup; ++i)
+    h[i % 4] = mix(h[i % 4], rest[i]);
+  return mix(mix(mix(mix(total, h[0]), h[1]), h[2]), h[3]);
+}
+
+uint64_t checksum(const void *bytes, size_t n) {
+  Checksum c;
+  c.add(bytes, n);
+  return c.value();
+}
+
+static std::string pieceHead(const std::string &owner, const std::vector<PieceData> &pieces,
+                             const std::vector<uint64_t> &sums) {
+  std::string meta, tensors;
   int64_t at = 0;
-  for (const PieceData &p : pieces) {
+  for (size_t k = 0; k < pieces.size(); ++k) {
+    const PieceData &p = pieces[k];
     int64_t bytes = p.elems * byteSize(p.dtype);
-    sums += fmt::format(",{}:\"{} {:016x}\"", jsonQuoted("sum " + p.key), p.begin,
-                        checksum(p.data, static_cast<size_t>(bytes)));
+    meta += fmt::format(",{}:\"{} {:016x}\"", jsonQuoted("sum " + p.key), p.begin, sums[k]);
     tensors += fmt::format(",{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
                            jsonQuoted(p.key), safetensorsName(p.dtype), p.elems, at, at + bytes);
     at += bytes;
   }
-  std::string json =
-      "{\"__metadata__\":{\"format\":\"dsplan\",\"checkpoint\":" + jsonQuoted(owner) + sums + "}" +
-      tensors + "}";
-  std::string head = safetensorsHead(std::move(json));
-  auto offset = static_cast<int64_t>(head.size());
+  return safetensorsHead("{\"__metadata__\":{\"format\":\"dsplan\",\"checkpoint\":" +
+                         jsonQuoted(owner) + meta + "}" + tensors + "}");
+}
+
+// The head comes last, since it has the sums; its size does not depend on them.
+Status writePieces(const std::string &path, const std::string &owner,
+                   const std::vector<PieceData> &pieces) {
+  std::vector<uint64_t> sums(pieces.size());
+  auto offset = static_cast<int64_t>(pieceHead(owner, pieces, sums).size()), size = offset;
+  for (const PieceData &p : pieces)
+    size += p.elems * byteSize(p.dtype);
   TRY_ASSIGN(File file, File::create(path));
-  TRY(file.resize(offset + at));
-  TRY(file.write(head.data(), offset, 0));
-  for (const PieceData &p : pieces) {
-    int64_t bytes = p.elems * byteSize(p.dtype);
-    TRY(file.write(p.data, bytes, offset));
-    offset += bytes;
+  TRY(file.resize(size));
+  for (size_t k = 0; k < pieces.size(); ++k) {
+    Checksum sum;
+    TRY(pieces[k].data([&](const void *part, int64_t bytes) -> Status {
+      sum.add(part, static_cast<size_t>(bytes));
+      TRY(file.write(part, bytes, offset));
+      offset += bytes;
+      return {};
+    }));
+    sums[k] = sum.value();
   }
+  std::string head = pieceHead(owner, pieces, sums);
+  TRY(file.write(head.data(), static_cast<int64_t>(head.size()), 0));
   TRY(file.sync());
   return file.close();
 }

@@ -7,6 +7,7 @@
 #include "ir/DType.h"
 #include "runtime/File.h"
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -16,11 +17,27 @@ namespace ds {
 /// A 64-bit checksum, not cryptographic: finds torn and flipped bytes at memory speed.
 uint64_t checksum(const void *bytes, size_t n);
 
+/// The same of bytes that come one part after the other.
+class Checksum {
+public:
+  void add(const void *bytes, size_t n);
+  uint64_t value() const;
+
+private:
+  static constexpr size_t kGroup = 32;
+  void group(const unsigned char *p);
+  uint64_t lanes[4] = {1, 2, 3, 4}; // so that multiplications overlap
+  unsigned char rest[kGroup];       // of the last group that is not full
+  size_t total = 0;
+};
+
 struct PieceData {
   std::string key;
   DType dtype = DType::F32;
   int64_t begin = 0, elems = 0; // of the tensor's elements
-  const void *data = nullptr;   // elems x byteSize(dtype)
+  /// Shows all elems x byteSize(dtype) bytes to `take`, in order, in as many parts as it likes.
+  using Take = std::function<Status(const void *part, int64_t bytes)>;
+  std::function<Status(const Take &take)> data;
 };
 
 /// Makes the file, with all of its bytes synced. `owner` names the checkpoint.

@@ -95,14 +95,13 @@ Status writeSlice(const Schedule &s, const LoadedRank &rank, const Layout &l,
     DType kept = s.persistent[static_cast<size_t>(slot.buffer)].type.dtype;
     ElemRange owned = ownedElems(s, b, *t.segment, rank.rank);
     int64_t lo = t.segment->at + owned.begin, hi = t.segment->at + owned.end;
-    const std::byte *data = rank.persistent(slot.buffer);
-    int64_t base = firstElem(s, slot, rank.rank);
+    int64_t base = firstElem(s, slot, rank.rank), keptSize = byteSize(kept);
     constexpr int64_t kStep = 1 << 18;
-    for (int64_t e = lo; e < hi; e += kStep) {
-      int64_t n = std::min(kStep, hi - e), size = byteSize(t.dtype);
-      const void *from = data + (e - base) * byteSize(kept);
+    auto write = [&](int64_t at, const std::byte *data, int64_t bytes) -> Status {
+      int64_t e = base + at / keptSize, n = bytes / keptSize, size = byteSize(t.dtype);
+      const void *from = data;
       chunk.clear();
-      if (!b.trainable && byteSize(kept) < size)
+      if (!b.trainable && keptSize < size)
         TRY(readUnrounded(s, *t.segment, t.dtype, kept, from, e - t.segment->at, n, chunk));
       if (t.dtype != kept) {
         bool isRead = !chunk.empty();
@@ -111,9 +110,12 @@ Status writeSlice(const Schedule &s, const LoadedRank &rank, const Layout &l,
           convert(t.dtype, chunk.data(), kept, from, n);
         from = chunk.data();
       }
-      TRY(file.write(from, n * size,
-                     static_cast<int64_t>(l.head.size()) + t.offset + (e - t.segment->at) * size));
-    }
+      return file.write(from, n * size,
+                        static_cast<int64_t>(l.head.size()) + t.offset +
+                            (e - t.segment->at) * size);
+    };
+    for (int64_t e = lo; e < hi; e += kStep)
+      TRY(rank.read(slot.buffer, (e - base) * keptSize, std::min(kStep, hi - e) * keptSize, write));
   }
   TRY(file.sync());
   return file.close();

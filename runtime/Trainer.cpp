@@ -178,6 +178,8 @@ Status Trainer::Impl::load(int rank) {
   o.rank = rank;
   o.threads = threads;
   o.arenaFill = options.arenaFill;
+  o.nvmePath = options.nvmePath;
+  o.nvme = options.nvme;
   TRY_ASSIGN(ranks[r], LoadedRank::load(schedule, device, o));
   if (!options.resume.empty())
     TRY(loadCheckpoint(schedule, *ranks[r], resumed, options.resume));
@@ -352,6 +354,8 @@ Status Trainer::Impl::prepare() {
 void Trainer::Impl::describe() {
   for (std::string &note : ranks[0]->borrowNotes(device.name))
     notes.push_back(std::move(note));
+  if (const BlockFile *file = ranks[0]->file())
+    notes.insert(notes.end(), file->notes().begin(), file->notes().end());
   const std::vector<std::string> &names = ranks[0]->valueNames;
   for (size_t v = 0; v < std::size(kValueNames); ++v) {
     auto at = std::find(names.begin(), names.end(), kValueNames[v]);
@@ -385,10 +389,11 @@ StatusOr<UpdateResult> Trainer::step() {
     return t.abort.status();
   int64_t begin = nowNs();
   UpdateResult u;
-  if (t.lrBuffer >= 0) // update uses the entry value and leaves the next one
+  if (t.lrBuffer >= 0 &&
+      t.ranks[0]->persistent(t.lrBuffer)) // update uses the entry value and leaves the next one
     u.lr = toDouble(t.schedule.persistent[static_cast<size_t>(t.lrBuffer)].type.dtype,
                     t.ranks[0]->persistent(t.lrBuffer), 0);
-  if (t.scaleBuffer >= 0)
+  if (t.scaleBuffer >= 0 && t.ranks[0]->persistent(t.scaleBuffer))
     u.lossScale = toDouble(DType::F64, t.ranks[0]->persistent(t.scaleBuffer), 0);
   t.post(Job::Step);
   if (t.abort.raised())
@@ -492,14 +497,20 @@ StatusOr<std::vector<double>> Trainer::readParam(const std::string &name) const 
         continue;
       StateSlot slot = weightSlot(s, b);
       const Type &type = s.persistent[static_cast<size_t>(slot.buffer)].type;
-      int64_t slice = s.buckets[b].elems / s.world();
       std::vector<double> out(static_cast<size_t>(Type(type.dtype, g.shape).elems()));
-      for (size_t i = 0; i < out.size(); ++i) {
-        int64_t at = g.at + static_cast<int64_t>(i);
-        int64_t rank = slot.whole ? 0 : at / slice;
-        out[i] =
-            toDouble(type.dtype, impl->ranks[static_cast<size_t>(rank)]->persistent(slot.buffer),
-                     slot.whole ? at : at % slice);
+      int64_t size = byteSize(type.dtype), end = g.at + static_cast<int64_t>(out.size());
+      for (int64_t r = 0; r < (slot.whole ? 1 : s.world()); ++r) {
+        int64_t first = firstElem(s, slot, r);
+        int64_t lo = std::max(first, g.at), hi = std::min(first + type.elems(), end);
+        if (lo >= hi)
+          continue;
+        TRY(impl->ranks[static_cast<size_t>(r)]->read(
+            slot.buffer, (lo - first) * size, (hi - lo) * size,
+            [&](int64_t at, const std::byte *p, int64_t bytes) -> Status {
+              for (int64_t i = 0; i < bytes / size; ++i)
+                out[static_cast<size_t>(first + at / size + i - g.at)] = toDouble(type.dtype, p, i);
+              return {};
+            }));
       }
       return out;
     }
@@ -511,8 +522,14 @@ StatusOr<std::vector<std::byte>> Trainer::readBuffer(const std::string &name, in
   if (i < 0 || rank < 0 || rank >= impl->world)
     return Status::error(fmt::format("there is no persistent buffer {} on rank {}", name, rank));
   impl->drain();
-  const std::byte *p = impl->ranks[static_cast<size_t>(rank)]->persistent(i);
-  return std::vector<std::byte>(p, p + impl->schedule.persistent[static_cast<size_t>(i)].bytes);
+  std::vector<std::byte> out;
+  TRY(impl->ranks[static_cast<size_t>(rank)]->read(
+      i, 0, impl->schedule.persistent[static_cast<size_t>(i)].bytes,
+      [&](int64_t, const std::byte *p, int64_t n) -> Status {
+        out.insert(out.end(), p, p + n);
+        return {};
+      }));
+  return out;
 }
 
 const Schedule &Trainer::schedule() const { return impl->schedule; }

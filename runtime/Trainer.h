@@ -23,9 +23,11 @@ struct RunOptions {
   double linkBytesPerSecond = 0; // slows collectives (test knob); 0: off
   size_t traceEvents = 0;        // per stream; 0: no trace
   uint8_t arenaFill = 0;         // byte the arenas start with
-  std::string evalData;          // for evaluate, checked by create; empty: none
-  std::string resume; // folder of a checkpoint to go on from; empty: from the model's weights
-  bool watch = false; // execute in list order under a MemoryWatch (slow)
+  std::string nvmePath;          // folder of the ranks' files; needed by plans with an nvme arena
+  BlockFileOptions nvme;
+  std::string evalData; // for evaluate, checked by create; empty: none
+  std::string resume;   // folder of a checkpoint to go on from; empty: from the model's weights
+  bool watch = false;   // execute in list order under a MemoryWatch (slow)
   bool detectAnomaly = false; // the same under an AnomalyHook
 };
 

@@ -164,6 +164,7 @@ Status againstReference(const SelfCheckRuns &c, const Result &r) {
 } // namespace
 
 Status selfCheck(SelfCheckRuns c) {
+  c.options.nvme.checksums = true;
   TRY_ASSIGN(Result r, watched(c));
   TRY(threaded(c, r));
   if (c.reference)

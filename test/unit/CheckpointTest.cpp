@@ -77,9 +77,14 @@ protected:
   std::vector<double> m = {0.5, -0.25};
 
   void SetUp() override {
-    Status s = writePieces(
-        path, "update 12",
-        {{"weight/w", DType::F32, 0, 5, w.data()}, {"exp_avg/w", DType::F64, 7, 2, m.data()}});
+    Status s =
+        writePieces(path, "update 12",
+                    {{"weight/w", DType::F32, 0, 5,
+                      [&](const PieceData::Take &take) { return take(w.data(), 20); }},
+                     {"exp_avg/w", DType::F64, 7, 2, [&](const PieceData::Take &take) -> Status {
+                        TRY(take(m.data(), 8)); // a sum of parts is that of the whole
+                        return take(m.data() + 1, 8);
+                      }}});
     ASSERT_TRUE(s.ok()) << s.str();
   }
   void TearDown() override { std::remove(path.c_str()); }
