@@ -301,6 +301,7 @@ StatusOr<Schedule> planFromArgs(const std::string &path, int threads, PlanConfig
       one.stage = 0;
       one.gradAccum *= one.world;
       one.world = 1;
+      one.offloadOptimizer = one.offloadParam = "";
       TRY_ASSIGN(*reference, plan(l, one, threads));
     }
     TRY_ASSIGN(Schedule s, plan(l, l.config, threads));
@@ -308,13 +309,14 @@ StatusOr<Schedule> planFromArgs(const std::string &path, int threads, PlanConfig
     return s;
   }
   for (auto &entry : cl::getRegisteredOptions())
-    if (entry.second->getNumOccurrences() &&
+    if (entry.second->getNumOccurrences() && entry.second != &nvmePath &&
         llvm::any_of(entry.second->Categories, [](cl::OptionCategory *c) {
           return c == &category || c == &passes || c == &importCategory();
         }))
       return Status::error("--" + entry.first().str() +
                            " cannot change a finished plan; plan again with dsplan")
           .at(path);
+  config.nvmePath = nvmePath; // a property of the machine, not of the plan
   TRY_ASSIGN(std::string text, readInput(path));
   TRY_ASSIGN(Schedule s, parseSchedule(text, path));
   size_t slash = path.rfind('/');

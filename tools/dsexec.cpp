@@ -234,6 +234,9 @@ static StatusOr<int> run() {
   o.resume = from;
   o.evalData = evalData;
   o.detectAnomaly = detectAnomaly;
+  o.nvmePath = config.nvmePath;
+  o.nvme.blockBytes = (config.aioBlock + kBlockAlign - 1) / kBlockAlign * kBlockAlign;
+  o.nvme.queueDepth = static_cast<int>(config.aioDepth);
   o.traceEvents = tracePath.empty() ? 0 : size_t(1) << 16;
   if (selfChecks) {
     TRY(selfCheck({std::move(s), std::move(d), o, steps.getNumOccurrences() ? steps : 2,
