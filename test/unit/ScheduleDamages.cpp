@@ -123,7 +123,7 @@ public:
   void run() {
     for (size_t k = 0; k < good.programs.size(); ++k) {
       if (damage == Damage::MoveBuffer || damage == Damage::ShortenLife ||
-          damage == Damage::LengthenLife)
+          damage == Damage::LengthenLife || damage == Damage::ChangeSpace)
         buffers(k);
       else if (damage == Damage::MoveView)
         views(k);
@@ -131,8 +131,10 @@ public:
         for (int j = 0; j < length(good.programs[k]); ++j)
           instr(k, j);
     }
-    if (damage == Damage::MoveBuffer)
+    if (damage == Damage::MoveBuffer || damage == Damage::ChangeSpace)
       persistent();
+    if (damage == Damage::ChangeSpace)
+      arenas();
   }
 
 private:
@@ -161,6 +163,18 @@ private:
   void buffers(size_t k);
   void views(size_t k);
   void persistent();
+  void arenas();
+  void place(size_t k, int j);
+  void space(InstrKind on, size_t k, int buffer);
+  /// One of the list in that space; null: there is none.
+  const Buffer *drawn(const std::vector<Buffer> &list, Space space) {
+    std::vector<const Buffer *> there;
+    for (const Buffer &b : list)
+      if (b.type.space == space)
+        there.push_back(&b);
+    return there.empty() ? nullptr
+                         : there[static_cast<size_t>(below(static_cast<int>(there.size())))];
+  }
   bool intoProgram(Schedule &s, size_t from, int j, size_t to);
   InstrKind writerOf(size_t k, int buffer) const {
     for (const Instr &i : good.programs[k].instrs)
@@ -308,9 +322,9 @@ void Maker::order(size_t k, int j) {
     make(i.kind, where + " to " + good.programs[to].name,
          [&](Schedule &s) { return intoProgram(s, k, j, to); });
   }
-  if (damage == Damage::SwapCollectives && i.stream == Stream::Comm)
+  if (damage == Damage::SwapOnStream && (isCollective(i.kind) || isTransfer(i.kind)))
     for (int other = j + 1, n = 0; other < length(p) && n < 3; ++other)
-      if (at(p, other).stream == Stream::Comm) {
+      if (at(p, other).stream == i.stream) {
         ++n;
         make(i.kind, where + " with " + at(p, other).label, [&](Schedule &s) {
           swap(s.programs[k], j, other);
@@ -375,12 +389,36 @@ void Maker::operands(size_t k, int j) {
       return true;
     });
   }
-  if (damage == Damage::ChangeElems && i.stream == Stream::Comm)
+  if (damage == Damage::ChangeElems && isCollective(i.kind))
     for (int64_t to : {i.elems / 2, i.elems + 1, i.elems * good.world()})
       make(i.kind, where, [&](Schedule &s) {
         at(s.programs[k], j).elems = to;
         return to != i.elems;
       });
+}
+
+/// To another kind of transfer, or another stream.
+void Maker::place(size_t k, int j) {
+  const Instr &i = at(good.programs[k], j);
+  std::string where = good.programs[k].name + "." + i.label + " to ";
+  auto edit = [&](InstrKind kind, Stream stream) {
+    make(i.kind, where + std::string(text(stream)), [&](Schedule &s) {
+      at(s.programs[k], j).kind = kind;
+      at(s.programs[k], j).stream = stream;
+      return true;
+    });
+  };
+  if (damage == Damage::ChangeTransfer && isTransfer(i.kind))
+    for (InstrKind to : {InstrKind::Offload, InstrKind::Fetch, InstrKind::Read, InstrKind::Write})
+      if (to != i.kind)
+        edit(to, streamOf(to));
+  if (damage != Damage::ChangeStream)
+    return;
+  Stream to = i.stream == Stream::Compute ? Stream::Host : Stream::Compute, any = to;
+  if (i.kind == InstrKind::Launch)
+    edit(i.kind, to);
+  else if (any = static_cast<Stream>(below(kStreams)); any != i.stream)
+    edit(i.kind, any);
 }
 
 /// `carried` lists and waits for them follow in every second damage.
@@ -436,6 +474,9 @@ void Maker::instr(size_t k, int j) {
   case Damage::ChangeFirst:
   case Damage::ChangeElems:
     return operands(k, j);
+  case Damage::ChangeTransfer:
+  case Damage::ChangeStream:
+    return place(k, j);
   default:
     return order(k, j);
   }
@@ -443,11 +484,15 @@ void Maker::instr(size_t k, int j) {
 
 void Maker::buffers(size_t k) {
   const SchedProgram &p = good.programs[k];
-  const ArenaInfo &a = good.arenas[0];
   for (size_t b = 0; b < p.own.size(); ++b) {
     const Buffer &own = p.own[b];
     InstrKind on = writerOf(k, static_cast<int>(good.persistent.size() + b));
     std::string where = p.name + "." + own.name;
+    int64_t align = 0; // of its arena
+    for (const ArenaInfo &a : good.arenas)
+      align = a.space == own.type.space ? a.align : align;
+    if (damage == Damage::ChangeSpace)
+      space(on, k, static_cast<int>(good.persistent.size() + b));
     auto life = [&](int first, int last) {
       if (first <= last)
         make(on, where + " to " + std::to_string(first) + ".." + std::to_string(last),
@@ -476,32 +521,70 @@ void Maker::buffers(size_t k) {
           return true;
         });
     };
-    const Buffer &onto = p.own[static_cast<size_t>(below(static_cast<int>(p.own.size())))];
+    const Buffer &onto = *drawn(p.own, own.type.space);
     to(onto.offset);
-    to(onto.offset + a.align); // partly
-    to(own.offset + a.align);
-    to(own.offset - a.align);
+    to(onto.offset + align); // partly
+    to(own.offset + align);
+    to(own.offset - align);
     if (below(8) == 0)
-      to(own.offset + a.align / 2);
-    if (below(8) == 0)
-      to(good.persistent[static_cast<size_t>(below(static_cast<int>(good.persistent.size())))]
-             .offset);
+      to(own.offset + align / 2);
+    if (const Buffer *fixed = drawn(good.persistent, own.type.space); fixed && below(8) == 0)
+      to(fixed->offset);
   }
 }
 
 void Maker::persistent() {
   for (size_t b = 0; b < good.persistent.size(); ++b) {
-    size_t onto = static_cast<size_t>(below(static_cast<int>(good.persistent.size())));
+    auto onto = static_cast<size_t>(drawn(good.persistent, good.persistent[b].type.space) -
+                                    good.persistent.data());
     InstrKind on = InstrKind::Launch;
     for (size_t k = good.programs.size(); k-- > 0;)
       if (InstrKind writer = writerOf(k, static_cast<int>(b)); writer != InstrKind::Launch)
         on = writer;
-    if (onto != b)
+    if (damage == Damage::ChangeSpace)
+      space(on, 0, static_cast<int>(b));
+    else if (onto != b)
       make(on, good.persistent[b].name + " onto " + good.persistent[onto].name, [&](Schedule &s) {
         s.persistent[b].offset = s.persistent[onto].offset;
         return true;
       });
   }
+}
+
+/// A buffer's space; its views follow in every second damage, and its offset is then one of that arena.
+void Maker::space(InstrKind on, size_t k, int buffer) {
+  auto fixed = static_cast<int>(good.persistent.size());
+  auto own = static_cast<size_t>(buffer < fixed ? buffer : buffer - fixed);
+  auto listOf = [&](auto &s) -> auto & {
+    return buffer < fixed ? s.persistent : s.programs[k].own;
+  };
+  const Buffer &now = listOf(good)[own];
+  for (Space to : {Space::Device, Space::Host, Space::Nvme})
+    for (bool follow : {false, true})
+      if (to != now.type.space)
+        make(on, now.name + " to " + std::string(text(to)) + (follow ? ", views too" : ""),
+             [&](Schedule &s) {
+               Buffer &bad = listOf(s)[own];
+               bad.type.space = to;
+               if (const Buffer *onto = drawn(listOf(good), to); follow && onto)
+                 bad.offset = onto->offset;
+               for (SchedProgram &p : s.programs)
+                 for (View &v : p.views)
+                   if (follow && v.buffer == buffer && (buffer < fixed || &p == &s.programs[k]))
+                     v.type.space = to;
+               return true;
+             });
+}
+
+void Maker::arenas() {
+  for (size_t a = 0; a < good.arenas.size(); ++a)
+    for (Space to : {Space::Device, Space::Host, Space::Nvme})
+      if (to != good.arenas[a].space)
+        make(InstrKind::Launch, "arena " + std::string(text(good.arenas[a].space)),
+             [&](Schedule &s) {
+               s.arenas[a].space = to;
+               return true;
+             });
 }
 
 void Maker::views(size_t k) {

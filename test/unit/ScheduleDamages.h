@@ -22,7 +22,7 @@ namespace ds {
   DAMAGE(ExchangeNeighbours, true)                                                                 \
   DAMAGE(MoveInstr, true)                                                                          \
   DAMAGE(ChangeProgram, false)                                                                     \
-  DAMAGE(SwapCollectives, false)                                                                   \
+  DAMAGE(SwapOnStream, false)                                                                      \
   DAMAGE(ChangeOperand, true)                                                                      \
   DAMAGE(SwapDestinations, true)                                                                   \
   DAMAGE(MoveBuffer, false)                                                                        \
@@ -32,14 +32,17 @@ namespace ds {
   DAMAGE(DropCarry, false)                                                                         \
   DAMAGE(MarkCarry, false)                                                                         \
   DAMAGE(MoveView, false)                                                                          \
-  DAMAGE(ChangeElems, false)
+  DAMAGE(ChangeElems, false)                                                                       \
+  DAMAGE(ChangeSpace, false)                                                                       \
+  DAMAGE(ChangeTransfer, false)                                                                    \
+  DAMAGE(ChangeStream, false)
 
 enum class Damage : uint8_t {
 #define DAMAGE(name, other) name,
   DAMAGES(DAMAGE)
 #undef DAMAGE
 };
-inline constexpr int kDamages = static_cast<int>(Damage::ChangeElems) + 1;
+inline constexpr int kDamages = static_cast<int>(Damage::ChangeStream) + 1;
 std::string_view text(Damage d);
 bool mayComputeOther(Damage d);
 

@@ -36,20 +36,61 @@ const char *kTied = R"(module @tied {
 }
 )";
 
-constexpr InstrKind kKinds[] = {InstrKind::Launch, InstrKind::AllGather, InstrKind::ReduceScatter,
-                                InstrKind::AllReduce, InstrKind::Feed};
+constexpr InstrKind kKinds[] = {
+    InstrKind::Launch, InstrKind::AllGather, InstrKind::ReduceScatter, InstrKind::AllReduce,
+    InstrKind::Feed,   InstrKind::Offload,   InstrKind::Fetch};
 
 struct Base {
   bool tied = false;
   int stage = 0, gradAccum = 1, world = 2;
   bool overlap = true, carry = false, adam = true, half = false;
+  bool optimizer = false, param = false; // lie in host memory
+  bool fetches = false;                  // run on
   std::string str() const {
     return std::string(tied ? "tied" : "mlp") + " stage " + std::to_string(stage) + " accum " +
            std::to_string(gradAccum) + " world " + std::to_string(world) +
            (overlap ? "" : " no overlap") + (carry ? " carry" : "") + (adam ? " adamw" : " sgd") +
-           (half ? " bf16" : "");
+           (half ? " bf16" : "") + (optimizer ? " optimizer on host" : "") +
+           (param ? " parameters on host" : "") + (fetches ? " fetches run on" : "");
   }
 };
+
+/// Lets the transfers that bring new weights run on, in front of the gathers that wait for them.
+void carryFetches(Schedule &s) {
+  auto &update = *std::find_if(s.programs.begin(), s.programs.end(),
+                               [](const SchedProgram &p) { return p.name == "update"; });
+  auto &first = *std::find_if(s.programs.begin(), s.programs.end(), [](const SchedProgram &p) {
+    return p.name == "micro.only" || p.name == "micro.first";
+  });
+  auto stays = [&](PlaceRef r) { return isPersistent(resolve(s, update, r).buffer->kind); };
+  for (auto i = update.instrs.rbegin(); i != update.instrs.rend(); ++i)
+    if (i->stream == Stream::H2d) {
+      if (!stays(i->ins[0]) || !stays(i->outs[0]))
+        break;
+      i->carry = true;
+    }
+  std::vector<std::string> before;
+  std::swap(before, first.carried);
+  for (const Instr &i : update.instrs)
+    if (i.carry)
+      first.carried.push_back(i.label);
+  auto placeOf = [&](const std::string &label) {
+    return static_cast<int>(std::find(first.carried.begin(), first.carried.end(), label) -
+                            first.carried.begin());
+  };
+  for (Instr &i : first.instrs)
+    for (int &w : i.carriedWaits)
+      w = placeOf(before[static_cast<size_t>(w)]);
+  auto count = static_cast<int>(first.carried.size());
+  for (auto told = racesReported(s, first); !told.empty(); told = racesReported(s, first))
+    for (auto [i, j] : told) {
+      ASSERT_LT(i, 0);
+      first.instrs[static_cast<size_t>(j)].carriedWaits.push_back(i + count);
+    }
+  Status st = verifySchedule(s);
+  ASSERT_TRUE(st.ok()) << st.str();
+  ASSERT_GT(first.carried.size(), before.size());
+}
 
 Schedule planned(const Base &b) {
   PlanConfig c;
@@ -66,6 +107,8 @@ Schedule planned(const Base &b) {
   c.overlap = b.overlap;
   c.carry = b.carry ? "on" : "off";
   c.precision.bf16 = b.half;
+  c.offloadOptimizer = b.optimizer ? "cpu" : "";
+  c.offloadParam = b.param ? "cpu" : "";
   if (b.tied) {
     c.freeze = "f";
     c.workspaceBytes = [](OpKind op, const std::vector<Type> &, const std::vector<Type> &,
@@ -75,6 +118,8 @@ Schedule planned(const Base &b) {
   EXPECT_TRUE(m.ok()) << m.status().str();
   auto s = planSchedule(**m, c);
   EXPECT_TRUE(s.ok()) << s.status().str();
+  if (b.fetches)
+    carryFetches(*s);
   return std::move(*s);
 }
 
@@ -187,8 +232,12 @@ int Campaign::strideOf(Damage d, int stride) {
   case Damage::DropWait:
   case Damage::RedirectWait:
   case Damage::ChangeFirst:
-  case Damage::SwapCollectives:
+  case Damage::SwapOnStream:
     return (stride + 3) / 4;
+  case Damage::ChangeTransfer:
+    return (stride + 9) / 10;
+  case Damage::ChangeSpace: // tables tell
+    return stride * 4;
   default:
     return stride;
   }
@@ -243,6 +292,22 @@ std::vector<Base> bases() {
   return all;
 }
 
+/// Transfers, host launches and staging. Parameters go there at stage 3 or on one rank.
+std::vector<Base> offloaded() {
+  std::vector<Base> all;
+  for (int stage = 0; stage < 4; ++stage)
+    for (int accum : {1, 3})
+      for (int which = 1; which < 4; ++which) {
+        Base b{accum == 3, stage, accum, stage ? 2 : 1, which != 2 || accum == 3, accum == 1};
+        b.optimizer = which & 1, b.param = which & 2;
+        b.half = (stage + which) % 2 == 0;
+        b.fetches = b.carry && which == 1 && !b.half && stage < 3;
+        if (!b.param || b.stage == 3 || b.world == 1)
+          all.push_back(b);
+      }
+  return all;
+}
+
 void expectRight(const Campaign &c, int atLeast) {
   c.print();
   EXPECT_EQ(c.misses, 0);
@@ -261,6 +326,8 @@ TEST(ScheduleDamagesSlow, EveryDamageThatMattersIsFound) {
   unsigned seed = 1;
   for (const Base &b : bases())
     campaign.base(b, seed++, 14);
+  for (const Base &b : offloaded())
+    campaign.base(b, seed++, 5);
   expectRight(campaign, 30000);
 }
 
@@ -270,6 +337,8 @@ TEST(ScheduleDamages, SampleIsJudgedRight) {
   for (const Base &b : bases())
     if (++seed % 7 == 0)
       campaign.base(b, seed, 40);
+  for (const Base &b : offloaded())
+    campaign.base(b, seed++, 60);
   expectRight(campaign, 1000);
 }
 

@@ -19,12 +19,25 @@ static int bufferIndex(const SchedProgram &p, PlaceRef r) {
   return r.isView ? p.views[static_cast<size_t>(r.index)].buffer : r.index;
 }
 
+const ArenaInfo *arenaOf(const Schedule &s, Space space) {
+  for (const ArenaInfo &a : s.arenas)
+    if (a.space == space)
+      return &a;
+  return nullptr;
+}
+
+/// All bytes of a buffer, or those of its type.
+static ByteRange wholeOf(const Buffer &b, int64_t bytes) {
+  int64_t begin = baseOf(b.type.space) + b.offset;
+  return {begin, begin + bytes, 0};
+}
+
 ByteRange rangeOf(const Schedule &s, const SchedProgram &p, PlaceRef r) {
   const Buffer &b = bufferOf(s, p, bufferIndex(p, r));
   if (!r.isView)
-    return {b.offset, b.offset + b.type.bytes(), 0};
+    return wholeOf(b, b.type.bytes());
   const View &v = p.views[static_cast<size_t>(r.index)];
-  int64_t begin = b.offset + v.offset, elems = v.type.elems();
+  int64_t begin = wholeOf(b, 0).begin + v.offset, elems = v.type.elems();
   if (!v.strides.empty() && elems > 0) {
     elems = 1;
     for (size_t d = 0; d < v.strides.size(); ++d)
@@ -42,14 +55,26 @@ Touched touchedBy(const Schedule &s, const SchedProgram &p, const Instr &i) {
     t.writes.push_back(rangeOf(s, p, r));
   if (i.work >= 0) {
     const Buffer &b = bufferOf(s, p, i.work);
-    t.work = {b.offset, b.offset + b.bytes, 0};
+    t.work = wholeOf(b, b.bytes);
   }
   return t;
 }
 
-int runsOn(const SchedProgram &p) {
-  return static_cast<int>(
-      std::count_if(p.instrs.begin(), p.instrs.end(), [](const Instr &i) { return i.carry; }));
+std::array<int, kStreams> runsOn(const SchedProgram &p) {
+  std::array<int, kStreams> count{};
+  for (const Instr &i : p.instrs)
+    count[static_cast<size_t>(i.stream)] += i.carry;
+  return count;
+}
+
+std::vector<const Instr *> leftRunning(const SchedProgram &p) {
+  std::array<int, kStreams> left = runsOn(p);
+  std::vector<const Instr *> out;
+  for (auto i = p.instrs.rbegin(); i != p.instrs.rend(); ++i)
+    if (left[static_cast<size_t>(i->stream)]-- > 0)
+      out.push_back(&*i);
+  std::reverse(out.begin(), out.end());
+  return out;
 }
 
 // -- races ------------------------------------------------------------------------------------------
@@ -72,17 +97,6 @@ static bool conflict(const Touched &a, const Touched &b, int64_t world) {
   return writesInto(a, b) || writesInto(b, a);
 }
 
-/// The last n instructions of p's comm stream, in order.
-static std::vector<const Instr *> lastOnComm(const SchedProgram &p, int n) {
-  std::vector<const Instr *> out;
-  for (const Instr &i : p.instrs)
-    if (i.stream == Stream::Comm)
-      out.push_back(&i);
-  size_t keep = std::min(out.size(), static_cast<size_t>(n));
-  out.erase(out.begin(), out.end() - static_cast<int64_t>(keep));
-  return out;
-}
-
 static std::string findRaceIn(const Schedule &s, const SchedProgram &p,
                               const SchedProgram *previous) {
   constexpr size_t kMax = 512;
@@ -93,7 +107,7 @@ static std::string findRaceIn(const Schedule &s, const SchedProgram &p,
   };
   std::vector<Node> nodes;
   if (previous)
-    for (const Instr *i : lastOnComm(*previous, runsOn(*previous)))
+    for (const Instr *i : leftRunning(*previous))
       nodes.push_back({previous, i, touchedBy(s, *previous, *i)});
   size_t before = nodes.size();
   for (const Instr &i : p.instrs)
@@ -104,8 +118,13 @@ static std::string findRaceIn(const Schedule &s, const SchedProgram &p,
   for (size_t j = 0; j < n; ++j) {
     for (size_t i = 0; i < j; ++i)
       reach[j][i] = nodes[i].i->stream == nodes[j].i->stream;
-    if (j < before)
+    if (j < before) { // what it waits for runs on too, or has ended
+      for (int w : nodes[j].i->waits)
+        for (size_t i = 0; i < before; ++i)
+          if (nodes[i].i == &previous->instrs[static_cast<size_t>(w)])
+            reach[j].set(i);
       continue;
+    }
     for (int w : nodes[j].i->waits)
       reach[j].set(before + static_cast<size_t>(w));
     for (int w : nodes[j].i->carriedWaits)
@@ -121,12 +140,12 @@ static std::string findRaceIn(const Schedule &s, const SchedProgram &p,
       if (!reach[j][i] && !reach[i][j] && conflict(nodes[i].touched, nodes[j].touched, s.world()))
         return p.name + ": " + nodes[i].i->label + " and " + nodes[j].i->label;
   // The runtime reads what is returned, and the next program may use all temporaries.
-  const ArenaInfo &a = s.arenas[0];
-  for (const Instr *i : lastOnComm(p, runsOn(p))) {
+  for (const Instr *i : leftRunning(p)) {
     Touched t = touchedBy(s, p, *i), end;
     for (PlaceRef r : p.returns)
       end.reads.push_back(rangeOf(s, p, r));
-    end.work = {a.persistentBytes, a.bytes, 0};
+    for (const ArenaInfo &a : s.arenas)
+      end.writes.push_back({baseOf(a.space) + a.persistentBytes, baseOf(a.space) + a.bytes, 0});
     if (conflict(t, end, s.world()))
       return p.name + ": " + i->label + " and the end of the program";
   }
@@ -152,32 +171,83 @@ std::string findRace(const Schedule &s) {
 
 /// S1: sections, alignment, persistent buffers apart, views inside their buffers.
 static std::string brokenPlaces(const Schedule &s) {
-  const ArenaInfo &a = s.arenas[0];
-  auto wrong = [&](const Buffer &b, int64_t low, int64_t high) {
-    return b.offset < low || b.offset + b.bytes > high || b.offset % a.align != 0 ||
-           b.type.bytes() > b.bytes;
+  for (const ArenaInfo &a : s.arenas)
+    if (arenaOf(s, a.space) != &a)
+      return "two arenas of one space";
+  auto wrong = [&](const Buffer &b, bool fixed) {
+    const ArenaInfo *a = arenaOf(s, b.type.space);
+    return !a || b.offset < (fixed ? 0 : a->persistentBytes) ||
+           b.offset + b.bytes > (fixed ? a->persistentBytes : a->bytes) ||
+           b.offset % a->align != 0 || b.type.bytes() > b.bytes;
   };
   for (size_t i = 0; i < s.persistent.size(); ++i) {
     const Buffer &b = s.persistent[i];
-    if (wrong(b, 0, a.persistentBytes))
+    if (wrong(b, true))
       return b.name + " has wrong bytes";
     for (size_t j = 0; j < i; ++j)
-      if (ByteRange{b.offset, b.offset + b.bytes}.meets(
-              {s.persistent[j].offset, s.persistent[j].offset + s.persistent[j].bytes}))
+      if (wholeOf(b, b.bytes).meets(wholeOf(s.persistent[j], s.persistent[j].bytes)))
         return b.name + " lies over " + s.persistent[j].name;
   }
   for (const SchedProgram &p : s.programs) {
     auto count = static_cast<int>(p.instrs.size());
     for (const Buffer &b : p.own)
-      if (wrong(b, a.persistentBytes, a.bytes) || b.first < 0 || b.last < b.first ||
-          b.last >= count)
+      if (wrong(b, false) || b.first < 0 || b.last < b.first || b.last >= count)
         return p.name + ": " + b.name + " has wrong bytes or a wrong life";
     for (size_t v = 0; v < p.views.size(); ++v) {
       const Buffer &b = bufferOf(s, p, p.views[v].buffer);
       ByteRange r = rangeOf(s, p, {true, static_cast<int>(v)});
-      if (r.begin < b.offset || r.on(r.step ? s.world() - 1 : 0).end > b.offset + b.bytes ||
+      ByteRange all = wholeOf(b, b.bytes);
+      if (r.begin < all.begin || r.on(r.step ? s.world() - 1 : 0).end > all.end ||
           p.views[v].offset % byteSize(p.views[v].type.dtype))
         return p.name + ": " + p.views[v].name + " leaves its buffer";
+    }
+  }
+  return "";
+}
+
+/// S4, S7, S13: every instruction on its stream, and its operands where that works.
+static std::string brokenSpaces(const Schedule &s) {
+  struct Way {
+    InstrKind kind;
+    Space from, to;
+    Stream stream;
+  };
+  constexpr Way ways[] = {{InstrKind::Offload, Space::Device, Space::Host, Stream::D2h},
+                          {InstrKind::Fetch, Space::Host, Space::Device, Stream::H2d},
+                          {InstrKind::Read, Space::Nvme, Space::Host, Stream::Read},
+                          {InstrKind::Write, Space::Host, Space::Nvme, Stream::Write}};
+  for (const SchedProgram &p : s.programs) {
+    for (const View &v : p.views)
+      if (v.type.space != bufferOf(s, p, v.buffer).type.space)
+        return p.name + ": " + v.name + " is not where its buffer is";
+    for (const Instr &i : p.instrs) {
+      auto typeOf = [&](PlaceRef r) -> const Type & {
+        return r.isView ? p.views[static_cast<size_t>(r.index)].type : bufferOf(s, p, r.index).type;
+      };
+      const auto *way = std::find_if(std::begin(ways), std::end(ways),
+                                     [&](const Way &w) { return w.kind == i.kind; });
+      if (way != std::end(ways)) {
+        const Type &from = typeOf(i.ins[0]), &to = typeOf(i.outs[0]);
+        if (i.stream != way->stream || from.space != way->from || to.space != way->to)
+          return p.name + ": " + i.label + " does not go this way";
+        if (from.dims != to.dims || from.dtype != to.dtype)
+          return p.name + ": " + i.label + " copies to another type";
+        continue;
+      }
+      std::set<Space> spaces;
+      for (const auto *list : {&i.ins, &i.outs})
+        for (PlaceRef r : *list)
+          spaces.insert(typeOf(r).space);
+      if (i.work >= 0)
+        spaces.insert(bufferOf(s, p, i.work).type.space);
+      bool host = spaces.count(Space::Host), launch = i.kind == InstrKind::Launch;
+      Stream stream = launch && host              ? Stream::Host
+                      : launch                    ? Stream::Compute
+                      : i.kind == InstrKind::Feed ? Stream::Feed
+                                                  : Stream::Comm;
+      if (spaces.size() != 1 || spaces.count(Space::Nvme) || (host && !launch) ||
+          i.stream != stream)
+        return p.name + ": " + i.label + " cannot work there";
     }
   }
   return "";
@@ -189,12 +259,12 @@ static std::string brokenInstrs(const Schedule &s) {
   for (const SchedProgram &p : s.programs)
     for (const Instr &i : p.instrs)
       if (i.carry) {
-        if (i.stream != Stream::Comm || p.name != "update")
+        if (i.stream == Stream::Compute || i.stream == Stream::Feed || p.name != "update")
           return p.name + ": " + i.label + " cannot run on";
         running.push_back(i.label);
       }
   for (const SchedProgram &p : s.programs)
-    for (const Instr *i : lastOnComm(p, runsOn(p)))
+    for (const Instr *i : leftRunning(p))
       if (!i->carry)
         return p.name + ": " + i->label + " would run on instead of what says carry";
   for (const SchedProgram &p : s.programs) {
@@ -213,7 +283,7 @@ static std::string brokenInstrs(const Schedule &s) {
             at.kind >= BufferKind::Temp &&
             (static_cast<int>(k) < at.first || static_cast<int>(k) > at.last))
           return p.name + ": " + i.label + " touches " + at.name + " outside of its life";
-      if (i.kind == InstrKind::Launch || i.kind == InstrKind::Feed)
+      if (!isCollective(i.kind))
         continue;
       auto elems = [&](PlaceRef r) {
         return r.isView ? p.views[static_cast<size_t>(r.index)].type.elems()
@@ -298,7 +368,7 @@ static std::string brokenSums(const Schedule &s) {
             cuts.insert({rangeOf(s, p, r).on(rank).begin, rangeOf(s, p, r).on(rank).end});
   for (const Buffer &b : s.persistent)
     if (b.kind == BufferKind::Accum)
-      cuts.insert({b.offset, b.offset + b.type.bytes()});
+      cuts.insert({wholeOf(b, b.type.bytes()).begin, wholeOf(b, b.type.bytes()).end});
   std::vector<int64_t> at(cuts.begin(), cuts.end());
   auto each = [&](const ByteRange &r, auto body) {
     for (auto c = std::lower_bound(at.begin(), at.end(), r.begin); c != at.end() && *c < r.end; ++c)
@@ -350,7 +420,7 @@ static std::string brokenSums(const Schedule &s) {
 }
 
 std::string brokenTable(const Schedule &s) {
-  for (auto *rule : {brokenPlaces, brokenInstrs, brokenAlias, brokenSums})
+  for (auto *rule : {brokenPlaces, brokenSpaces, brokenInstrs, brokenAlias, brokenSums})
     if (std::string broken = rule(s); !broken.empty())
       return broken;
   return "";
@@ -360,8 +430,9 @@ std::string brokenTable(const Schedule &s) {
 
 Verdict judge(const Schedule &bad, const Outcome &good, bool mayComputeOther, unsigned seed,
               int runs) {
-  if (std::string broken = brokenPlaces(bad); !broken.empty())
-    return {Verdict::Matters, Verdict::Table, false, false, broken}; // nothing to run on
+  for (auto *rule : {brokenPlaces, brokenSpaces})
+    if (std::string broken = rule(bad); !broken.empty())
+      return {Verdict::Matters, Verdict::Table, false, false, broken}; // nothing to run on
   std::string broken = brokenTable(bad), race = findRace(bad);
   if (race.empty() && !broken.empty())
     return {Verdict::Matters, Verdict::Table, false, false, broken};

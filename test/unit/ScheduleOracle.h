@@ -17,7 +17,12 @@
 
 namespace ds {
 
-/// Bytes of a place on one rank; on rank r they start r x step further.
+/// Where the bytes of a space start: all arenas lie in one address space here, far apart.
+inline int64_t baseOf(Space space) { return static_cast<int64_t>(space) << 48; }
+/// Null if the schedule has none.
+const ArenaInfo *arenaOf(const Schedule &s, Space space);
+
+/// Bytes of a place on one rank, by baseOf; on rank r they start r x step further.
 struct ByteRange {
   int64_t begin = 0, end = 0, step = 0;
   ByteRange on(int64_t rank) const { return {begin + rank * step, end + rank * step, 0}; }
@@ -33,16 +38,18 @@ struct Touched {
 };
 Touched touchedBy(const Schedule &s, const SchedProgram &p, const Instr &i);
 
-/// How many instructions at the end of p's comm stream its end does not wait for (as in runtime/Executor.cpp).
-int runsOn(const SchedProgram &p);
+/// How many instructions at the end of each of p's streams its end does not wait for (as in runtime/Executor.cpp).
+std::array<int, kStreams> runsOn(const SchedProgram &p);
+/// These instructions, in the order of the list, which is what waits of the program behind count in.
+std::vector<const Instr *> leftRunning(const SchedProgram &p);
 
 /// Two instructions that conflict on some rank although neither is ordered behind the other; empty: none.
 /// Returned values are read behind everything that the program's end waits for.
 std::string findRace(const Schedule &s);
 
 /// A table, attribute or count that does not say what the instructions do; empty: none. Covers sections,
-/// alignment and overlap of buffers, views inside them, lives, `elems`, `carry` and `carried`, operands that
-/// a destination overwrites, and accumulators byte by byte over the window.
+/// alignment and overlap of buffers, views inside them, spaces and streams, lives, `elems`, `carry` and `carried`,
+/// operands that a destination overwrites, and accumulators byte by byte over the window.
 std::string brokenTable(const Schedule &s);
 
 struct Outcome {

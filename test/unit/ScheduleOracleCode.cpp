@@ -28,14 +28,21 @@ static const Buffer &whole(const Schedule &s, const SchedProgram &p, PlaceRef r)
 
 /// Cuts memory where any place begins or ends, and where a pack, gather or scatter puts such a point.
 void Code::cutCells() {
-  bounds = {0, s.arenas[0].persistentBytes, s.arenas[0].bytes};
+  for (const ArenaInfo &a : s.arenas)
+    for (int64_t at : {int64_t{0}, a.persistentBytes, a.bytes})
+      bounds.push_back(baseOf(a.space) + at);
+  // How far bytes reach that a copy moves to or from `at`.
+  auto endOf = [&](int64_t at) {
+    auto space = static_cast<Space>(at >> 48);
+    return baseOf(space) + arenaOf(s, space)->bytes;
+  };
   std::vector<std::array<int64_t, 3>> copies; // from, to, bytes
   auto add = [&](const ByteRange &r) {
     for (int64_t rank = 0; rank < (r.step ? world : 1); ++rank)
       bounds.insert(bounds.end(), {r.on(rank).begin, r.on(rank).end});
   };
   for (const Buffer &b : s.persistent)
-    add({b.offset, b.offset + b.type.bytes()});
+    add({baseOf(b.type.space) + b.offset, baseOf(b.type.space) + b.offset + b.type.bytes()});
   for (const SchedProgram &p : s.programs) {
     for (const Instr &i : p.instrs) {
       Touched t = touchedBy(s, p, i);
@@ -50,6 +57,10 @@ void Code::cutCells() {
                             t.writes[0].begin + at[k] * byteSize(whole(s, p, i.outs[0]).type.dtype),
                             t.reads[k].end - t.reads[k].begin});
       }
+      if (isTransfer(i.kind))
+        for (int64_t r = 0; r < world; ++r)
+          copies.push_back(
+              {t.reads[0].on(r).begin, t.writes[0].on(r).begin, t.reads[0].end - t.reads[0].begin});
       if (i.kind == InstrKind::AllGather || i.kind == InstrKind::ReduceScatter) {
         bool gather = i.kind == InstrKind::AllGather;
         const ByteRange &in = t.reads[0], &out = t.writes[0];
@@ -58,7 +69,7 @@ void Code::cutCells() {
           int64_t whole = gather ? out.begin : in.begin,
                   part = gather ? in.on(r).begin : out.on(r).begin;
           if (!gather)
-            bounds.push_back(std::min(whole + r * slice, s.arenas[0].bytes));
+            bounds.push_back(std::min(whole + r * slice, endOf(whole)));
           else
             copies.push_back({part, whole + r * slice, slice});
         }
@@ -67,7 +78,8 @@ void Code::cutCells() {
     for (PlaceRef r : p.returns)
       add(rangeOf(s, p, r));
   }
-  for (int round = 0; round < 3; ++round) {
+  for (int round = 0; round < 3 + 2 * (s.arenas.size() > 1);
+       ++round) { // through host memory and back
     std::sort(bounds.begin(), bounds.end());
     bounds.erase(std::unique(bounds.begin(), bounds.end()), bounds.end());
     std::vector<int64_t> more;
@@ -75,7 +87,7 @@ void Code::cutCells() {
       for (auto [a, b] : {std::pair(from, to), std::pair(to, from)})
         for (auto it = std::lower_bound(bounds.begin(), bounds.end(), a);
              it != bounds.end() && *it <= a + bytes; ++it)
-          if (b + *it - a <= s.arenas[0].bytes)
+          if (b + *it - a <= endOf(b))
             more.push_back(b + *it - a);
     bounds.insert(bounds.end(), more.begin(), more.end());
   }
@@ -88,9 +100,10 @@ Cells Code::cells(const ByteRange &r, int64_t rank) const {
   return {cellAt(at.begin), cellAt(at.end), at.begin, 0};
 }
 
-/// `ordinal`: each instruction's stream, and its number there, from 1.
+/// `ordinal`: ordinals(p); `running`: the same of what update leaves running.
 Step Code::translate(const SchedProgram &p, const Instr &i,
-                     const std::vector<std::pair<int, int>> &ordinal) const {
+                     const std::vector<std::pair<int, int>> &ordinal,
+                     const std::vector<std::pair<int, int>> &running) const {
   Step step;
   step.instr = &i;
   std::string text(i.kind == InstrKind::Launch ? info(i.op).text : ds::text(i.kind));
@@ -129,21 +142,36 @@ Step Code::translate(const SchedProgram &p, const Instr &i,
     far = std::max(far, n);
   }
   for (int w : i.carriedWaits)
-    step.carried = std::max(step.carried, w);
+    if (static_cast<size_t>(w) < running.size()) {
+      auto [stream, n] = running[static_cast<size_t>(w)];
+      int &far = step.carriedWaits[static_cast<size_t>(stream)];
+      far = std::max(far, n);
+    }
   return step;
 }
 
+/// The stream of each, and its number there, from 1.
+static std::vector<std::pair<int, int>> ordinals(const SchedProgram &p) {
+  std::vector<std::pair<int, int>> out;
+  std::array<int, kStreams> count{};
+  for (const Instr &i : p.instrs)
+    out.emplace_back(static_cast<int>(i.stream), ++count[static_cast<size_t>(i.stream)]);
+  return out;
+}
+
 void Code::build() {
+  std::vector<std::pair<int, int>> running;
+  for (const SchedProgram &p : s.programs)
+    if (p.name == "update")
+      for (const Instr *i : leftRunning(p))
+        running.push_back(ordinals(p)[static_cast<size_t>(i - p.instrs.data())]);
   for (const SchedProgram &p : s.programs) {
     Program &out = programs.emplace_back();
     out.p = &p;
     out.runsOn = runsOn(p);
-    std::vector<std::pair<int, int>> ordinal; // stream, 1, 2, ...
-    std::array<int, kStreams> count{};
+    std::vector<std::pair<int, int>> ordinal = ordinals(p);
     for (const Instr &i : p.instrs)
-      ordinal.emplace_back(static_cast<int>(i.stream), ++count[static_cast<size_t>(i.stream)]);
-    for (const Instr &i : p.instrs)
-      out.streams[static_cast<size_t>(i.stream)].push_back(translate(p, i, ordinal));
+      out.streams[static_cast<size_t>(i.stream)].push_back(translate(p, i, ordinal, running));
     for (PlaceRef r : p.returns) {
       out.returns.emplace_back();
       for (int64_t rank = 0; rank < world; ++rank)

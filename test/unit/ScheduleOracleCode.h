@@ -28,14 +28,15 @@ struct Step {
   std::vector<int64_t> packAt;       // pack: bytes from the destination's start, by operand
   uint64_t packInto = 0;             // and the destination's name
   std::array<int, kStreams> waits{}; // how far every stream must be in this program
-  int carried = -1;                  // and which of the instructions that run on must have ended
+  std::array<int, kStreams>
+      carriedWaits{}; // and in the one before, if that leaves instructions running
 };
 
 struct Program {
   const SchedProgram *p = nullptr;
   std::array<std::vector<Step>, kStreams> streams;
   std::vector<std::vector<Cells>> returns;
-  int runsOn = 0;
+  std::array<int, kStreams> runsOn{};
 };
 
 /// The schedule, translated. Cells are cut where any place begins or ends.
@@ -45,6 +46,10 @@ struct Code {
     build();
   }
   Cells cells(const ByteRange &r, int64_t rank) const;
+  Cells cells(const Buffer &b) const {
+    int64_t begin = baseOf(b.type.space) + b.offset;
+    return cells({begin, begin + b.type.bytes()}, 0);
+  }
   int cellAt(int64_t byte) const {
     return static_cast<int>(std::lower_bound(bounds.begin(), bounds.end(), byte) - bounds.begin());
   }
@@ -60,7 +65,8 @@ private:
   void cutCells();
   void build();
   Step translate(const SchedProgram &p, const Instr &i,
-                 const std::vector<std::pair<int, int>> &ordinal) const;
+                 const std::vector<std::pair<int, int>> &ordinal,
+                 const std::vector<std::pair<int, int>> &running) const;
 };
 
 } // namespace ds::oracle

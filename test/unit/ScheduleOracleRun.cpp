@@ -3,7 +3,7 @@
 // The machine of ScheduleOracle.h. An instruction takes two steps, one that reads and one that writes, and any
 // other stream of any rank may step in between; a collective reads when all ranks have come to it. Streams walk
 // through programs as the runtime's threads do: a program ends when every stream is through with it, but for the
-// collectives that may run on.
+// instructions that may run on.
 #include "test/unit/ScheduleOracleCode.h"
 
 #include <random>
@@ -48,6 +48,7 @@ private:
   void read(int64_t rank, const Step &step, size_t position);
   void readTogether(const Step &step);
   void pack(int64_t rank, const Step &step);
+  void transfer(int64_t rank, const Step &step);
   void copy(int64_t fromRank, int64_t from, Thread &t, const Cells &out, int64_t to,
             int64_t bytes) const;
   void look(int64_t rank, const Cells &c);
@@ -77,12 +78,11 @@ bool Machine::ready(const Rank &r, const Thread &t, const Step &step) const {
     if (int count = step.waits[static_cast<size_t>(other)];
         count > 0 && !reached(r, other, t.position, count))
       return false;
-  if (step.carried < 0 || t.position <= startLength)
-    return true; // nothing has run before that could run on
-  const Program &before = program(t.position - 1);
-  constexpr int kComm = static_cast<int>(Stream::Comm);
-  int size = static_cast<int>(before.streams[kComm].size());
-  return reached(r, kComm, t.position - 1, std::min(size, size - before.runsOn + step.carried + 1));
+  for (int other = 0; other < kStreams && t.position > startLength; ++other) // else nothing runs on
+    if (int count = step.carriedWaits[static_cast<size_t>(other)];
+        count > 0 && !reached(r, other, t.position - 1, count))
+      return false;
+  return true;
 }
 
 uint64_t Machine::content(int64_t rank, int begin, int end, int64_t at) {
@@ -121,7 +121,7 @@ void Machine::writeAll(Thread &t, const Cells &out, uint64_t w, int64_t shift) c
                           Value{w | 1, shift + bounds[static_cast<size_t>(k)] - out.at, out.owner});
 }
 
-/// The first step of a launch or a feed.
+/// The first step of a launch, a feed or a transfer.
 void Machine::read(int64_t rank, const Step &step, size_t position) {
   auto r = static_cast<size_t>(rank);
   Thread &t = ranks[r].threads[static_cast<size_t>(step.instr->stream)];
@@ -136,6 +136,8 @@ void Machine::read(int64_t rank, const Step &step, size_t position) {
   for (const auto &in : step.ins)
     h = mix(h, content(rank, in[r]));
   clobber(ranks[r], step.work);
+  if (isTransfer(step.instr->kind))
+    return transfer(rank, step);
   if (step.instr->kind == InstrKind::Launch && step.instr->op == OpKind::Pack)
     return pack(rank, step);
   for (size_t o = 0; o < step.outs.size(); ++o)
@@ -155,10 +157,18 @@ void Machine::copy(int64_t fromRank, int64_t from, Thread &t, const Cells &out, 
   }
 }
 
+/// What it copies keeps its identity.
+void Machine::transfer(int64_t rank, const Step &step) {
+  auto r = static_cast<size_t>(rank);
+  const Cells &in = step.ins[0][r], &out = step.outs[0][r];
+  copy(rank, in.at, ranks[r].threads[static_cast<size_t>(step.instr->stream)], out, out.at,
+       bounds[static_cast<size_t>(out.end)] - out.at);
+}
+
 /// Zeros, and the operands in them.
 void Machine::pack(int64_t rank, const Step &step) {
   auto r = static_cast<size_t>(rank);
-  Thread &t = ranks[r].threads[static_cast<size_t>(Stream::Compute)];
+  Thread &t = ranks[r].threads[static_cast<size_t>(step.instr->stream)];
   const Cells &out = step.outs[0][r];
   writeAll(t, out, mix(step.key, step.packInto),
            0); // that another buffer has zeros there too is luck
@@ -216,10 +226,11 @@ bool Machine::arrivedAll() const {
 
 /// A program begins: temporaries and inputs hold nothing. Sums hold nothing in the first window, which is enough.
 void Machine::begin(Rank &r) const {
-  clobber(r, {cellAt(s.arenas[0].persistentBytes), cellAt(s.arenas[0].bytes), 0});
+  for (const ArenaInfo &a : s.arenas)
+    clobber(r, cells({baseOf(a.space) + a.persistentBytes, baseOf(a.space) + a.bytes}, 0));
   for (const Buffer &b : s.persistent)
     if (b.kind == BufferKind::Input)
-      clobber(r, {cellAt(b.offset), cellAt(b.offset + b.type.bytes()), 0});
+      clobber(r, cells(b));
 }
 
 /// Goes on to the next program if this one has ended.
@@ -233,8 +244,7 @@ bool Machine::leave(int64_t rank, int stream) {
   if (stream == kCompute) {
     for (int other = 0; other < kStreams; ++other) {
       auto count = static_cast<int>(p.streams[static_cast<size_t>(other)].size());
-      if (!reached(r, other, t.position,
-                   other == static_cast<int>(Stream::Comm) ? count - p.runsOn : count))
+      if (!reached(r, other, t.position, count - p.runsOn[static_cast<size_t>(other)]))
         return false;
     }
     for (size_t k = 0; k < p.returns.size(); ++k)
@@ -291,7 +301,7 @@ void Machine::finish() {
   for (const Buffer &b : s.persistent) {
     if (b.kind == BufferKind::Accum || b.kind == BufferKind::Input)
       continue;
-    Cells c = cells({b.offset, b.offset + b.type.bytes()}, 0);
+    Cells c = cells(b);
     uint64_t first = 0;
     for (int64_t r = 0; r < world; ++r) {
       uint64_t h = content(r, c);
@@ -312,7 +322,7 @@ Outcome Machine::run(unsigned seed) {
     for (const Buffer &b : s.persistent) {
       if (b.kind == BufferKind::Accum || b.kind == BufferKind::Input || b.kind == BufferKind::Carry)
         continue;
-      Cells c = cells({b.offset, b.offset + b.type.bytes()}, 0);
+      Cells c = cells(b);
       for (int k = c.begin; k < c.end; ++k)
         rank.memory[static_cast<size_t>(k)] = {hashText(b.name),
                                                bounds[static_cast<size_t>(k)] - c.at +
