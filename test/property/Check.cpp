@@ -113,7 +113,8 @@ PlanConfig oneRank(PlanConfig c) {
   c.reduceBucketSize = plain.reduceBucketSize;
   c.allgatherBucketSize = plain.allgatherBucketSize;
   c.persistenceThreshold = plain.persistenceThreshold;
-  c.reduce = c.recompute = "";
+  c.reduce = c.recompute = c.offloadOptimizer = c.offloadParam = "";
+  c.offloadRatio = plain.offloadRatio;
   return c;
 }
 

@@ -58,6 +58,16 @@ static void drawPlan(Choices &c, PlanConfig &p) {
   p.carry = c.of(carry);
 }
 
+// Host memory takes what the stage allows.
+static void drawOffload(Choices &c, PlanConfig &p) {
+  if ((p.stage > 0 || p.world == 1) && c.chance(40)) {
+    p.offloadOptimizer = "cpu";
+    p.offloadRatio = c.chance(30) ? 0.5 : 1;
+  }
+  if ((p.stage == 3 || p.world == 1) && c.chance(40))
+    p.offloadParam = "cpu";
+}
+
 static void drawOptimizer(Choices &c, PlanConfig &p) {
   OptimizerConfig &o = p.optimizer;
   static const std::vector<std::string> types{"sgd", "adam", "adamw"};
@@ -149,6 +159,8 @@ CaseSpec drawCase(uint64_t seed) {
   static const std::vector<std::string> recomputed{"", "", "layers", ".", "[0-4]|loss"};
   p.recompute = c.of(recomputed);
   spec.partner.recompute = c.of(recomputed);
+  drawOffload(c, p);
+  drawOffload(c, spec.partner);
   return spec;
 }
 

@@ -152,6 +152,9 @@ private:
       if (!(best.spec.partner.*field == value))
         attempt([&](CaseSpec &s) { s.partner.*field = value; });
     };
+    set(&PlanConfig::offloadOptimizer, std::string()); // first: other stages may refuse it
+    set(&PlanConfig::offloadParam, std::string());
+    set(&PlanConfig::offloadRatio, plain.offloadRatio);
     for (int64_t stage : {0, 1, 2})
       if (stage < best.spec.config.stage)
         attempt([&](CaseSpec &s) { s.config.stage = stage; });
