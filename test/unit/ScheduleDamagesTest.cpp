@@ -37,21 +37,24 @@ const char *kTied = R"(module @tied {
 )";
 
 constexpr InstrKind kKinds[] = {
-    InstrKind::Launch, InstrKind::AllGather, InstrKind::ReduceScatter, InstrKind::AllReduce,
-    InstrKind::Feed,   InstrKind::Offload,   InstrKind::Fetch};
+    InstrKind::Launch,    InstrKind::AllGather, InstrKind::ReduceScatter,
+    InstrKind::AllReduce, InstrKind::Feed,      InstrKind::Offload,
+    InstrKind::Fetch,     InstrKind::Read,      InstrKind::Write};
 
 struct Base {
   bool tied = false;
   int stage = 0, gradAccum = 1, world = 2;
   bool overlap = true, carry = false, adam = true, half = false;
   bool optimizer = false, param = false; // lie in host memory
+  bool nvme = false;                     // on nvme instead
   bool fetches = false;                  // run on
   std::string str() const {
     return std::string(tied ? "tied" : "mlp") + " stage " + std::to_string(stage) + " accum " +
            std::to_string(gradAccum) + " world " + std::to_string(world) +
            (overlap ? "" : " no overlap") + (carry ? " carry" : "") + (adam ? " adamw" : " sgd") +
            (half ? " bf16" : "") + (optimizer ? " optimizer on host" : "") +
-           (param ? " parameters on host" : "") + (fetches ? " fetches run on" : "");
+           (param ? " parameters on host" : "") + (nvme ? " or nvme" : "") +
+           (fetches ? " fetches run on" : "");
   }
 };
 
@@ -107,8 +110,9 @@ Schedule planned(const Base &b) {
   c.overlap = b.overlap;
   c.carry = b.carry ? "on" : "off";
   c.precision.bf16 = b.half;
-  c.offloadOptimizer = b.optimizer ? "cpu" : "";
-  c.offloadParam = b.param ? "cpu" : "";
+  const char *where = b.nvme ? "nvme" : "cpu";
+  c.offloadOptimizer = b.optimizer ? where : "";
+  c.offloadParam = b.param ? where : "";
   if (b.tied) {
     c.freeze = "f";
     c.workspaceBytes = [](OpKind op, const std::vector<Type> &, const std::vector<Type> &,
@@ -138,6 +142,7 @@ constexpr Strict kStrict[] = {
     {"[S8]", "has fed already"},
     {"[S8]", "has changed already in this window"},
     {"[S8]", "which are gathered already"},
+    {"[S8]", "has updated already"},
     {"[S12]", "has gathered it already"},
     // The right bytes are there by luck, left by something else.
     {"[S3]", "has overwritten as", true},
@@ -305,6 +310,11 @@ std::vector<Base> offloaded() {
         if (!b.param || b.stage == 3 || b.world == 1)
           all.push_back(b);
       }
+  for (int stage = 0; stage < 4; ++stage) { // and reads and writes
+    Base b{stage == 1, stage, 1 + stage % 2, stage ? 2 : 1, true, stage == 3};
+    b.optimizer = b.nvme = true, b.param = stage == 3, b.half = stage == 2;
+    all.push_back(b);
+  }
   return all;
 }
 
@@ -338,7 +348,7 @@ TEST(ScheduleDamages, SampleIsJudgedRight) {
     if (++seed % 7 == 0)
       campaign.base(b, seed, 40);
   for (const Base &b : offloaded())
-    campaign.base(b, seed++, 60);
+    campaign.base(b, seed++, b.nvme ? 30 : 60);
   expectRight(campaign, 1000);
 }
 
