@@ -78,6 +78,7 @@ struct PlanConfig {
   std::string reduce;                        // "" (the stage's habit) | "boundary" | "every"
   std::string carry;                         // "" (where it costs no memory) | "on" | "off"
   std::string recompute; // "" or "none" | "layers" | "auto" | a regex on values and module paths
+  std::vector<std::string> recomputeValues;   // of "auto": results of the ops, as the planner chose
   std::string offloadOptimizer, offloadParam; // "" (they stay) | "cpu" | "nvme"
   double offloadRatio = 1;                    // of the optimizer's elements that the host updates
   int64_t offloadBuffers = 4; // buckets under way at once between nvme, host and device

@@ -122,7 +122,7 @@ private:
       *o.out << "// ----- " << word << " " << p.flag << "\n" << printModule(m);
   }
   bool skips(const PassInfo &p);
-  Status internal(const PassInfo &p, const Status &s, const Module &before);
+  Status internal(const PassInfo &p, const Status &s, const Module *before);
 
   Module &m;
   const PlanConfig &c;
@@ -141,7 +141,7 @@ bool Runner::skips(const PassInfo &p) {
   return skip;
 }
 
-Status Runner::internal(const PassInfo &p, const Status &s, const Module &before) {
+Status Runner::internal(const PassInfo &p, const Status &s, const Module *before) {
   Status out;
   for (const ErrorEntry &e : s.entries()) {
     Status one =
@@ -150,8 +150,10 @@ Status Runner::internal(const PassInfo &p, const Status &s, const Module &before
       one = std::move(one).note(n);
     out.merge(std::move(one));
   }
+  if (!before)
+    return out;
   return std::move(out).note(kReproNote + std::string("--passes=") + p.flag + "\n" +
-                             printModule(before));
+                             printModule(*before));
 }
 
 Status Runner::run(const PassInfo &p) {
@@ -160,18 +162,19 @@ Status Runner::run(const PassInfo &p) {
   if (skips(p))
     return {};
   print(o.printBefore, "before", p);
-  std::unique_ptr<Module> before = clone(m);
+  std::unique_ptr<Module> before = o.repro ? clone(m) : nullptr;
   Status s = p.fn(m, c);
   if (s.code() == Code::Internal)
-    return internal(p, s, *before);
+    return internal(p, s, before.get());
   if (!s.ok())
     return std::move(s).note(std::string("in pass ") + p.flag);
   print(o.printAfter, "after", p);
   if (!holdsFor(p.provides, m, c))
-    return internal(p, Status::internal(std::string("left no ") + nounOf(p.provides)), *before);
+    return internal(p, Status::internal(std::string("left no ") + nounOf(p.provides)),
+                    before.get());
   if (o.verifyEach)
     if (Status v = verifyModule(m); !v.ok())
-      return internal(p, v, *before);
+      return internal(p, v, before.get());
   return {};
 }
 

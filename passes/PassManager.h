@@ -29,8 +29,15 @@ struct PassOptions {
   std::string stopAfter;                            // run up to and including this pass
   bool verifyEach = false;
   int64_t bisectLimit =
-      -1; // run only the first n of the optional passes (those that provide no fact)
+      -1;            // run only the first n of the optional passes (those that provide no fact)
+  bool repro = true; // internal errors carry the module before the pass
   llvm::raw_ostream *out = nullptr; // where --print-* goes
+
+  /// Whether anything but the last module is asked for.
+  bool watches() const {
+    return !printBefore.empty() || !printAfter.empty() || !stopAfter.empty() || verifyEach ||
+           bisectLimit >= 0;
+  }
 };
 
 /// The last note of an internal error starts so, and goes on with the flags and the module before the pass:

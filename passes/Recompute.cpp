@@ -5,8 +5,8 @@
 //   ->        the same                                    backward: ...; %h.re = matmul %x, @w1; %a.re = tanh %h.re;
 //                                                                   %h.grad = tanh_grad %a.grad, %a.re
 // A clone has the op, attributes and types of its original, so it gives the same bits; dropout draws its mask by the same key.
-// With dsplan.recompute = layers only what enters and leaves each repeated block is kept; any text but none, layers
-// and auto is a regex on names and module paths of the values that are not.
+// With dsplan.recompute = layers only what enters and leaves each repeated block is kept; with auto the planner names what is
+// not (RecomputeAuto.h); any other text but none is a regex on names and module paths of the values that are not.
 #include "passes/Recompute.h"
 
 #include "passes/Passes.h"
@@ -152,11 +152,12 @@ void recomputeOps(Module &m, Program &p, const llvm::DenseSet<const Op *> &chose
 Status recompute(Module &m, const PlanConfig &c) {
   if (c.recompute.empty() || c.recompute == "none")
     return {};
-  if (c.recompute == "auto")
-    return Status::error("--recompute auto is not supported yet; layers or a regex is");
   Program &p = *m.program("micro");
   llvm::DenseSet<const Op *> chosen;
-  if (c.recompute == "layers")
+  if (c.recompute == "auto")
+    for (const std::string &name : c.recomputeValues)
+      chosen.insert(p.find(name)->def);
+  else if (c.recompute == "layers")
     for (const Block &b : repeatedBlocks(p))
       chooseWithin(b, chosen);
   else

@@ -7,6 +7,7 @@
 #include "passes/HiddenSize.h"
 #include "tools/Diagnostics.h"
 #include "tools/Fit.h"
+#include "tools/PlanRecompute.h"
 #include "tools/ReadModule.h"
 #include "tools/Workspace.h"
 
@@ -64,9 +65,10 @@ static cl::opt<std::string> carry("carry", cl::value_desc("on|off"), cl::cat(cat
                                   cl::desc("Gathers that run on into the next micro-batch\n"
                                            "(default: where they cost no memory)"));
 static cl::opt<std::string>
-    recomputed("recompute", cl::value_desc("none|layers|REGEX"), cl::cat(category),
-               cl::desc("What backward computes again instead of keeping it:\n"
-                        "all inside of layers, or values and modules by name"));
+    recomputed("recompute", cl::value_desc("none|layers|auto|REGEX"), cl::cat(category),
+               cl::desc("What backward computes again instead of keeping: all inside\n"
+                        "of layers, as little as the device's memory asks for, or\n"
+                        "values and modules by name"));
 static cl::opt<bool> evalProgram("eval", cl::cat(category),
                                  cl::desc("Plan a program for dsexec --eval-data, too"));
 static cl::opt<std::string> dtype("dtype", cl::value_desc("f32|f64"), cl::cat(category),
@@ -270,22 +272,28 @@ StatusOr<bool> runPipeline(Module &m, const PlanConfig &c, const std::vector<std
 
 StatusOr<Schedule> plan(const LoadedModel &model, const PlanConfig &config, int threads,
                         std::unique_ptr<Module> *module) {
-  std::unique_ptr<Module> m = clone(*model.module);
   PlanConfig c = config;
   if (threads <= 0)
     threads = std::max<int>(1, std::thread::hardware_concurrency() / static_cast<int>(c.world));
   c.workspaceBytes = workspaceRule("cpu", threads, c.world);
-  TRY_ASSIGN(bool whole, runPipeline(*m, c, defaultPipeline()));
-  if (!whole) {
-    if (module)
-      *module = std::move(m);
-    return Schedule();
+  RecomputePlan p;
+  if (c.recompute == "auto") {
+    TRY_ASSIGN(p, planRecompute(*model.module, c));
+    c.recomputeValues = p.values;
   }
-  TRY_ASSIGN(Schedule s, scheduleModule(*m, c));
-  TRY(verifySchedule(s));
+  if (!p.module || passOptions().watches()) {
+    p.module = clone(*model.module);
+    TRY_ASSIGN(bool whole, runPipeline(*p.module, c, defaultPipeline()));
+    p.schedule = {};
+    if (whole) {
+      TRY_ASSIGN(p.schedule, scheduleModule(*p.module, c));
+    }
+  }
+  if (!p.schedule.programs.empty())
+    TRY(verifySchedule(p.schedule));
   if (module)
-    *module = std::move(m);
-  return s;
+    *module = std::move(p.module);
+  return std::move(p.schedule);
 }
 
 StatusOr<Schedule> planFromArgs(const std::string &path, int threads, PlanConfig &config,

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// --recompute auto: the forward launches that backward repeats, so that the micro-batch fits a number of bytes at the least
+// time. Blocks of equal structure share their options (RecomputeOptions.h); which block takes which is decided over the chain
+// of blocks (RecomputeChain.h); the whole choice is checked launch by launch (RecomputeModel.h).
+#pragma once
+
+#include "passes/RecomputeOptions.h"
+
+namespace ds {
+
+class RecomputeChooser {
+public:
+  /// As RecomputeModel.
+  RecomputeChooser(Program &p, const Schedule &s, const Rates &r);
+  ~RecomputeChooser();
+
+  struct Choice {
+    std::vector<std::string> values; // first results of the launches
+    int64_t peak = 0;                // most live bytes of temporaries
+    double seconds = 0;              // of what is repeated
+    bool fits = false;               // peak <= bytes
+  };
+  /// The fastest choice found whose temporaries need at most `bytes`; if there is none, one that needs least.
+  Choice choose(int64_t bytes) const;
+
+private:
+  struct Chain;
+  RecomputeModel model;
+  std::unique_ptr<Chain> chain;
+};
+
+} // namespace ds

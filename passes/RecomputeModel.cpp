@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/RecomputeModel.h"
+
+#include "passes/Recompute.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <map>
+
+namespace ds {
+
+namespace {
+
+int64_t rounded(int64_t bytes) { return (bytes + 255) / 256 * 256; }
+
+const Value *rootOf(const Value *v) {
+  while (v->def && v->def->info().isView())
+    v = v->def->operands[0];
+  return v;
+}
+
+// Live bytes of a program's temporaries at each instruction.
+std::vector<int64_t> liveBytes(const SchedProgram &p) {
+  std::vector<int64_t> live(p.instrs.size() + 1, 0);
+  for (const Buffer &b : p.own)
+    if (b.first <= b.last) {
+      live[b.first] += rounded(b.bytes);
+      live[b.last + 1] -= rounded(b.bytes);
+    }
+  for (size_t k = 1; k < live.size(); ++k)
+    live[k] += live[k - 1];
+  return live;
+}
+
+} // namespace
+
+RecomputeModel::RecomputeModel(Program &p, const Schedule &s, const Rates &r) {
+  addLaunches(p);
+  readPlan(s, r);
+}
+
+void RecomputeModel::addLaunches(Program &p) {
+  llvm::DenseMap<const Value *, int> storageOf;
+  auto addOnce = [](std::vector<int> &list, int item) {
+    if (!llvm::is_contained(list, item))
+      list.push_back(item);
+  };
+  llvm::DenseSet<const Value *> gradients; // of parameters: they live in their buckets
+  for (const Value *v : llvm::drop_begin(p.returns))
+    gradients.insert(rootOf(v));
+  for (Op &op : p.ops) {
+    if (op.info().isView())
+      continue;
+    int k = static_cast<int>(launches.size());
+    Launch l{&op, canRecompute(op), {}, {}, 0, 0};
+    firstBackward += op.phase != Phase::Backward;
+    for (const Value *v : op.operands)
+      if (auto it = storageOf.find(rootOf(v)); it != storageOf.end()) {
+        addOnce(l.in, it->second);
+        addOnce(storages[it->second].users, k);
+      }
+    for (int i = 0; i < op.numNamed(); ++i) {
+      storageOf[op.result(i)] = static_cast<int>(storages.size());
+      l.out.push_back(static_cast<int>(storages.size()));
+      int64_t bytes = gradients.count(op.result(i)) ? 0 : rounded(op.result(i)->type.bytes());
+      storages.push_back({bytes, k, {}});
+    }
+    launches.push_back(std::move(l));
+  }
+}
+
+void RecomputeModel::readPlan(const Schedule &s, const Rates &r) {
+  std::vector<bool> none(launches.size(), false);
+  beside.assign(launches.size(), 0);
+  Load load0 = load(none);
+  for (const SchedProgram &p : s.programs) {
+    if (!p.name.starts_with("micro."))
+      continue;
+    std::map<std::string_view, int> index;
+    for (size_t k = 0; k < p.instrs.size(); ++k)
+      index.emplace(p.instrs[k].label, static_cast<int>(k));
+    std::vector<int64_t> live = liveBytes(p);
+    // An instruction that the graph does not have yet counts to the launch before it.
+    int at = 0;
+    int64_t before = 0;
+    for (size_t k = 0; k < launches.size(); ++k) {
+      Launch &l = launches[k];
+      auto it = index.find(l.op->result()->name);
+      if (it != index.end()) {
+        const Instr &i = p.instrs[it->second];
+        l.seconds = seconds(s, p, i, r);
+        l.work = i.work < 0 ? 0 : rounded(resolve(s, p, {false, i.work}).buffer->bytes);
+        int64_t most = live[it->second];
+        for (at = std::max(at, it->second); at < static_cast<int>(p.instrs.size()); ++at) {
+          if (k + 1 < launches.size() && p.instrs[at].label == launches[k + 1].op->result()->name)
+            break;
+          most = std::max(most, live[at]);
+        }
+        before = most - load0.at[k];
+      }
+      beside[k] = std::max(beside[k], before);
+    }
+  }
+}
+
+int64_t RecomputeModel::Load::peak() const {
+  int64_t most = 0;
+  for (int64_t bytes : at)
+    most = std::max(most, bytes);
+  return most;
+}
+
+RecomputeModel::Load RecomputeModel::load(const std::vector<bool> &again) const {
+  auto n = static_cast<int>(launches.size());
+  Load out;
+  // Where each repeated launch stands, from the back: before which launch.
+  std::vector<int> anchor(firstBackward, n);
+  for (int k = firstBackward; k-- > 0;)
+    if (again[k] && launches[k].repeatable)
+      for (int v : launches[k].out)
+        for (int u : storages[v].users)
+          anchor[k] = std::min(anchor[k], u >= firstBackward ? u : anchor[u]);
+  // Times: launch k stands at slot[k], the repeated ones in front of it.
+  std::vector<int> slot(n), againSlot(firstBackward, -1), count(n + 1, 0);
+  for (int k = 0; k < firstBackward; ++k)
+    count[anchor[k]] += anchor[k] < n;
+  int time = 0;
+  std::vector<int> nextSlot(n);
+  for (int k = 0; k < n; ++k) {
+    nextSlot[k] = time;
+    time += count[k];
+    slot[k] = time++;
+  }
+  for (int k = 0; k < firstBackward; ++k)
+    if (anchor[k] < n)
+      againSlot[k] = nextSlot[anchor[k]]++;
+
+  std::vector<int64_t> change(time + 1, 0);
+  auto live = [&](int64_t bytes, int first, int last) {
+    change[first] += bytes;
+    change[last + 1] -= bytes;
+  };
+  for (const Storage &s : storages) {
+    int maker = s.maker, first = slot[maker], last = first, lastAgain = -1;
+    bool repeated = maker < firstBackward && againSlot[maker] >= 0;
+    for (int u : s.users) {
+      bool forward = u < firstBackward;
+      if (forward)
+        last = std::max(last, slot[u]);
+      int late = forward ? againSlot[u] : slot[u];
+      (repeated ? lastAgain : last) = std::max(repeated ? lastAgain : last, late);
+    }
+    live(s.bytes, first, last);
+    if (repeated)
+      live(s.bytes, againSlot[maker], std::max(lastAgain, againSlot[maker]));
+  }
+
+  out.at.assign(n, 0);
+  out.isRepeated.assign(n, false);
+  std::vector<int64_t> work(time, 0);
+  for (int k = 0; k < firstBackward; ++k)
+    if (againSlot[k] >= 0) {
+      out.isRepeated[k] = true;
+      out.seconds += launches[k].seconds;
+      work[againSlot[k]] = launches[k].work;
+    }
+  int64_t now = 0;
+  for (int k = 0, t = 0; k < n; ++k)
+    for (; t <= slot[k]; ++t) {
+      now += change[t];
+      out.at[k] = std::max(out.at[k], now + work[t] + beside[k]);
+    }
+  return out;
+}
+
+} // namespace ds

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One micro-batch as recomputation sees it: launches, the storages they read and write, and how many bytes are live at each
+// launch for any set of launches that backward repeats. It follows recomputeOps: a repeated launch stands before the
+// first one that needs it.
+#pragma once
+
+#include "ir/Graph.h"
+#include "ir/Schedule.h"
+#include "passes/Cost.h"
+
+namespace ds {
+
+struct RecomputeModel {
+  struct Launch {
+    Op *op = nullptr;
+    bool repeatable = false;  // canRecompute
+    std::vector<int> in, out; // storages, each once
+    double seconds = 0;
+    int64_t work = 0; // bytes of workspace
+  };
+  struct Storage {
+    int64_t bytes = 0; // rounded up as in an arena
+    int maker = 0;     // launch
+    std::vector<int> users;
+  };
+  std::vector<Launch> launches; // all ops but views, in program order
+  std::vector<Storage> storages;
+  int firstBackward = 0;
+  /// By launch: bytes that live at it beside the storages (gradients, gathered parameters, workspace).
+  std::vector<int64_t> beside;
+
+  RecomputeModel() = default;
+  /// p: @micro behind autodiff. s: its plan without recomputation, which says how long launches take and what lives beside.
+  RecomputeModel(Program &p, const Schedule &s, const Rates &r);
+
+  struct Load {
+    std::vector<int64_t> at; // by launch: most bytes at it and at what is repeated right before it
+    double seconds = 0;      // of what is repeated
+    std::vector<bool> isRepeated; // by launch; no more than was asked for
+    int64_t peak() const;
+  };
+  /// again: by launch, of the forward phase.
+  Load load(const std::vector<bool> &again) const;
+
+private:
+  void addLaunches(Program &p);
+  void readPlan(const Schedule &s, const Rates &r);
+};
+
+} // namespace ds
