@@ -66,7 +66,11 @@ public:
 
   // -- the file ---------------------------------------------------------------------------------------
 
-  void readFile(const JsonValue &root) { block(root, "", root.pos); }
+  void readFile(const JsonValue &root) {
+    block(root, "", root.pos);
+    const JsonValue *checkpoints = root.find("activation_checkpointing");
+    mayRecompute = checkpoints && checkpoints->kind == JsonValue::Kind::Object;
+  }
 
   // -- flags --------------------------------------------------------------------------------------------
 
@@ -108,6 +112,7 @@ public:
       optimizer();
       problems.merge(settleAutos(c, overrides));
       scheduler();
+      checkpointing();
       precision();
       mismatches();
       batch();
@@ -323,6 +328,16 @@ private:
       c.assumptions.push_back("scheduler.params.warmup_num_steps 1 counts as 2, as in DeepSpeed");
   }
 
+  // In DeepSpeed the block sets how the model's calls of checkpoint() work; a model without calls keeps everything.
+  void checkpointing() {
+    if (!mayRecompute || given("dsplan.recompute"))
+      return;
+    c.recompute = "auto";
+    c.source["dsplan.recompute"] = "derived: activation_checkpointing";
+    c.assumptions.push_back("recompute auto, since activation_checkpointing is given: as little as "
+                            "the device's memory asks for; --recompute sets it");
+  }
+
   void precision() {
     const PrecisionConfig &p = c.precision;
     if (p.fp16 && p.bf16)
@@ -459,6 +474,7 @@ private:
   std::set<std::string> failed; // keys whose value was wrong: nothing is derived from them
   std::vector<std::pair<std::string, size_t>> untyped; // blocks with params but no type, and where
   bool setFailed = false;
+  bool mayRecompute = false; // the file has the block activation_checkpointing
 };
 
 } // namespace

@@ -48,11 +48,12 @@ std::vector<Launches> chainOf(Program &p, const RecomputeModel &m) {
 
 struct RecomputeChooser::Chain {
   std::vector<Launches> blocks;
-  std::vector<int> classOf;                           // by block
-  std::vector<std::vector<std::vector<bool>>> sets;   // class, option: by position
-  std::vector<std::vector<ChainOption>> options;      // block, option
-  std::vector<int> firstForward, firstOfBackward;     // by block: launches
-  std::vector<std::pair<int, int>> backward, forward; // by block: its stretches of launches, half-open
+  std::vector<int> classOf;                         // by block
+  std::vector<std::vector<std::vector<bool>>> sets; // class, option: by position
+  std::vector<std::vector<ChainOption>> options;    // block, option
+  std::vector<int> firstForward, firstOfBackward;   // by block: launches
+  std::vector<std::pair<int, int>> backward,
+      forward; // by block: its stretches of launches, half-open
 
   Chain(Program &p, const RecomputeModel &m) : blocks(chainOf(p, m)) {
     classify(m);
@@ -95,16 +96,16 @@ struct RecomputeChooser::Chain {
       for (int l : blocks[b])
         for (int v : m.launches[l].out) {
           const std::vector<int> &users = m.storages[v].users;
-          bool leaves = llvm::any_of(
-              users, [&](int u) { return u < m.firstBackward && !inside.count(u); });
+          bool leaves =
+              llvm::any_of(users, [&](int u) { return u < m.firstBackward && !inside.count(u); });
           for (int u : users)
             if (u >= m.firstBackward && !leaves)
               first = std::min(first, u);
         }
       backward[b] = {first, end};
       end = first;
-      forward.emplace_back(blocks[b].front(), b + 1 < blocks.size() ? blocks[b + 1].front()
-                                                                    : m.firstBackward);
+      forward.emplace_back(blocks[b].front(),
+                           b + 1 < blocks.size() ? blocks[b + 1].front() : m.firstBackward);
     }
   }
 

@@ -14,7 +14,8 @@ namespace {
 struct State {
   int64_t kept;
   double seconds;
-  int option, before; // how it was reached: index into the states of the prefix that is one block shorter
+  int option,
+      before; // how it was reached: index into the states of the prefix that is one block shorter
 };
 
 bool inOrder(const State &a, const State &b) {

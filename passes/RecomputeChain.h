@@ -12,7 +12,7 @@ namespace ds {
 /// One way to treat a block.
 struct ChainOption {
   int64_t saved = 0; // bytes that it keeps from its forward to its backward
-  int64_t peak = 0;  // most bytes in its forward and backward, beside what the blocks before it keep
+  int64_t peak = 0; // most bytes in its forward and backward, beside what the blocks before it keep
   double seconds = 0;
 };
 

@@ -140,6 +140,37 @@ std::vector<MemoryPart> partsOfPeak(const MemoryReport &m) {
   return sorted(std::move(parts));
 }
 
+std::vector<MemoryPart> recomputedParts(const Schedule &s) {
+  std::map<std::string, MemoryPart> byName;
+  auto micro = std::find_if(s.programs.begin(), s.programs.end(),
+                            [](auto &p) { return p.name.starts_with("micro."); });
+  if (micro == s.programs.end())
+    return {};
+  for (const Instr &i : micro->instrs) {
+    if (i.origin < 0 || s.origins[i.origin].pass != "recompute")
+      continue;
+    std::string name = i.label.substr(0, i.label.rfind(".re"));
+    MemoryPart &part = byName.try_emplace(withoutLayer(name), MemoryPart{name, 0, 0}).first->second;
+    for (PlaceRef out : i.outs)
+      part.bytes += resolve(s, *micro, out).type->bytes();
+    if (++part.count > 1)
+      part.name = withoutLayer(name);
+  }
+  std::vector<MemoryPart> parts;
+  for (auto &[name, part] : byName)
+    parts.push_back(part);
+  return sorted(std::move(parts));
+}
+
+std::string recomputedText(const Schedule &s) {
+  int64_t launches = 0;
+  for (const MemoryPart &p : recomputedParts(s))
+    launches += p.count;
+  return launches == 0 ? ""
+                       : "recompute: backward repeats " + std::to_string(launches) +
+                             (launches == 1 ? " launch" : " launches") + " of a micro-batch";
+}
+
 std::string dropoutText(const Schedule &s) {
   std::set<int64_t> masks, others; // by key
   std::string first;

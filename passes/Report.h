@@ -68,6 +68,12 @@ struct TrafficReport {
 };
 TrafficReport trafficReport(const Schedule &s);
 
+/// Values that backward computes again, in one micro-batch; those that differ by their layer only are one part. Most bytes
+/// first.
+std::vector<MemoryPart> recomputedParts(const Schedule &s);
+/// Their number, one line for people; empty: there are none.
+std::string recomputedText(const Schedule &s);
+
 /// What dropout draws its masks by, one line for people: by sample, or which one is not. Empty: there is none.
 std::string dropoutText(const Schedule &s);
 

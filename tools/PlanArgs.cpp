@@ -277,8 +277,9 @@ StatusOr<Schedule> plan(const LoadedModel &model, const PlanConfig &config, int 
     threads = std::max<int>(1, std::thread::hardware_concurrency() / static_cast<int>(c.world));
   c.workspaceBytes = workspaceRule("cpu", threads, c.world);
   RecomputePlan p;
-  if (c.recompute == "auto") {
+  if (!c.recompute.empty() && c.recompute != "none") {
     TRY_ASSIGN(p, planRecompute(*model.module, c));
+    c.recompute = p.mode;
     c.recomputeValues = p.values;
   }
   if (!p.module || passOptions().watches()) {

@@ -34,14 +34,14 @@ public:
   Status prepare() { return runPasses(*micro, config, before, options); }
   Program &program() const { return *micro->program("micro"); }
 
-  StatusOr<RecomputePlan> plan(std::vector<std::string> values) const {
+  StatusOr<RecomputePlan> plan(std::string mode, std::vector<std::string> values = {}) const {
     RecomputePlan p;
     p.module = clone(*micro);
     PlanConfig c = config;
-    c.recomputeValues = values;
+    c.recompute = p.mode = std::move(mode);
+    c.recomputeValues = p.values = std::move(values);
     TRY(runPasses(*p.module, c, behind, options));
     TRY_ASSIGN(p.schedule, scheduleModule(*p.module, c));
-    p.values = std::move(values);
     return p;
   }
 
@@ -52,37 +52,47 @@ private:
   PassOptions options;
 };
 
-} // namespace
+int64_t arenaOf(const RecomputePlan &p) { return p.schedule.arenas[0].bytes; }
 
-StatusOr<RecomputePlan> planRecompute(const Module &model, const PlanConfig &c) {
+// The plan decides: what it needs more or less than the budget moves that of the next choice.
+StatusOr<RecomputePlan> within(int64_t available, const Rates &rates, const Rounds &rounds,
+                               RecomputePlan best) {
   constexpr int kRounds = 3;
-  TRY_ASSIGN(std::optional<MemoryLimit> limit, memoryLimit(c));
-  Rounds rounds(model, c);
-  TRY(rounds.prepare());
-  TRY_ASSIGN(RecomputePlan best, rounds.plan({}));
-  if (!limit || best.schedule.arenas[0].bytes <= limit->available())
-    return best;
-  TRY_ASSIGN(Rates rates, planRates(c));
   RecomputeChooser chooser(rounds.program(), best.schedule, rates);
-
-  // The plan decides: what it needs more or less than the budget moves that of the next choice.
-  int64_t bytes = limit->available() - best.schedule.arenas[0].persistentBytes;
+  int64_t bytes = available - best.schedule.arenas[0].persistentBytes;
   double seconds = 0; // of the best one
   for (int round = 0; round < kRounds; ++round) {
     RecomputeChooser::Choice choice = chooser.choose(bytes);
-    TRY_ASSIGN(RecomputePlan p, rounds.plan(std::move(choice.values)));
-    int64_t arena = p.schedule.arenas[0].bytes, least = best.schedule.arenas[0].bytes;
-    int64_t over = arena - limit->available();
-    if (over <= 0 ? least > limit->available() || choice.seconds < seconds : arena < least) {
+    TRY_ASSIGN(RecomputePlan p, rounds.plan("auto", std::move(choice.values)));
+    int64_t over = arenaOf(p) - available;
+    if (over <= 0 ? arenaOf(best) > available || choice.seconds < seconds
+                  : arenaOf(p) < arenaOf(best)) {
       best = std::move(p);
       seconds = choice.seconds;
     }
-    bool close = over <= 0 && -over < limit->available() / 200;
+    bool close = over <= 0 && -over < available / 200;
     if (!choice.fits || close)
       break;
     bytes -= over;
   }
   return best;
+}
+
+} // namespace
+
+StatusOr<RecomputePlan> planRecompute(const Module &model, const PlanConfig &c) {
+  TRY_ASSIGN(std::optional<MemoryLimit> limit, memoryLimit(c));
+  Rounds rounds(model, c);
+  TRY(rounds.prepare());
+  TRY_ASSIGN(RecomputePlan kept, rounds.plan("none"));
+  if (c.recompute != "auto") {
+    TRY_ASSIGN(RecomputePlan p, rounds.plan(c.recompute));
+    return arenaOf(p) < arenaOf(kept) ? std::move(p) : std::move(kept);
+  }
+  if (!limit || arenaOf(kept) <= limit->available())
+    return kept;
+  TRY_ASSIGN(Rates rates, planRates(c));
+  return within(limit->available(), rates, rounds, std::move(kept));
 }
 
 } // namespace ds

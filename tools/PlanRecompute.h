@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// --recompute auto: plans, looks whether it fits, and if not, plans again with values that backward computes again.
+// Plans with what backward computes again, and without, and keeps what is worth it; --recompute auto plans until it fits.
 #pragma once
 
 #include "passes/Cost.h"
@@ -12,12 +12,13 @@ namespace ds {
 StatusOr<Rates> planRates(const PlanConfig &c);
 
 struct RecomputePlan {
+  std::string mode;                // PlanConfig::recompute: what was asked for, or none
   std::vector<std::string> values; // PlanConfig::recomputeValues
   std::unique_ptr<Module> module;  // behind all passes
   Schedule schedule;
 };
-/// Nothing is computed again without a limit of memory, where the plan fits, or where no choice lowers its peak. c: complete,
-/// with workspaceBytes.
+/// Nothing is computed again where that does not make the arena smaller; nor, with auto, without a limit of memory, or where the
+/// plan fits anyway. c: complete, with workspaceBytes.
 StatusOr<RecomputePlan> planRecompute(const Module &model, const PlanConfig &c);
 
 } // namespace ds

@@ -4,6 +4,7 @@
 #include "frontend/Units.h"
 #include "passes/Report.h"
 #include "tools/Fit.h"
+#include "tools/SummaryRecompute.h"
 #include "tools/Timeline.h"
 
 #include "llvm/Support/JSON.h"
@@ -242,6 +243,17 @@ void predictionJson(llvm::json::OStream &j, const Simulation &sim) {
   });
 }
 
+void recomputeJson(llvm::json::OStream &j, const RecomputeSummary &r, const std::string &mode) {
+  j.attributeObject("recompute", [&] {
+    j.attribute("mode", mode);
+    j.attribute("launches", r.launches);
+    j.attribute("arena_bytes_without", r.keptArena);
+    j.attribute("extra_time", r.extraTime);
+    if (!r.why.empty())
+      j.attribute("nothing", r.why);
+  });
+}
+
 } // namespace
 
 StatusOr<std::string> summaryText(const LoadedModel &model, Status &fits) {
@@ -322,6 +334,9 @@ StatusOr<std::string> summaryText(const LoadedModel &model, Status &fits) {
     predictionRows(t, plans);
   }
   peakLines(out, plans[c.stage]);
+  TRY_ASSIGN(std::optional<RecomputeSummary> recomputed, recomputeSummary(model, chosen));
+  if (recomputed)
+    out += recomputeLines(*recomputed, c.recompute);
   exceptionLines(out, plans[c.stage]);
   size_t instrs = 0;
   for (const SchedProgram &p : chosen.programs)
@@ -336,7 +351,9 @@ StatusOr<std::string> summaryText(const LoadedModel &model, Status &fits) {
 StatusOr<std::string> summaryJson(const LoadedModel &model, Status &fits) {
   TRY_ASSIGN(std::optional<MemoryLimit> limit, memoryLimit(model.config));
   TRY_ASSIGN(std::vector<StagePlan> plans, planStages(model));
-  fits = checkFits(plans[model.config.stage].schedule, model.config);
+  const Schedule &chosen = plans[model.config.stage].schedule;
+  fits = checkFits(chosen, model.config);
+  TRY_ASSIGN(std::optional<RecomputeSummary> recomputed, recomputeSummary(model, chosen));
   std::string out;
   llvm::raw_string_ostream stream(out);
   llvm::json::OStream j(stream, 2);
@@ -363,6 +380,8 @@ StatusOr<std::string> summaryJson(const LoadedModel &model, Status &fits) {
         j.attribute("capacity_bytes", limit->capacity);
         j.attribute("reserve_bytes", limit->reserve);
       });
+    if (recomputed)
+      recomputeJson(j, *recomputed, model.config.recompute);
     list("assumptions", model.config.assumptions);
     list("no_effect", model.config.noEffect);
     list("warnings", model.report.warnings);

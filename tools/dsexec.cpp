@@ -261,6 +261,8 @@ static StatusOr<int> run() {
                << " per rank\n";
   if (std::string masks = dropoutText(plan); !masks.empty())
     llvm::outs() << masks << "\n";
+  if (std::string again = recomputedText(plan); !again.empty())
+    llvm::outs() << again << "\n";
   for (const std::string &note : t->notes())
     llvm::outs() << note << "\n";
   if (!from.empty())

@@ -275,6 +275,21 @@ TEST(Config, PostponedFeaturesAreRefusedByName) {
        kRest);
 }
 
+TEST(Config, ActivationCheckpointingMeansAuto) {
+  const std::string rest = std::string(", ") + kRest;
+  PlanConfig c = read(R"({"activation_checkpointing": {"partition_activations": true,
+    "contiguous_memory_optimization": true, "number_checkpoints": 4, "profile": true,
+    "cpu_checkpointing": false, "synchronize_checkpoint_boundary": false})" +
+                      rest);
+  EXPECT_EQ(c.recompute, "auto");
+  EXPECT_THAT(c.assumptions, Contains(HasSubstr("recompute auto, since activation_checkpointing")));
+  EXPECT_THAT(c.noEffect, Contains(HasSubstr("activation_checkpointing.partition_activations: ")));
+  EXPECT_EQ(read(R"({"activation_checkpointing": null)" + rest).recompute, "");
+  ConfigOverrides o;
+  o.recompute = "layers";
+  EXPECT_EQ(read(R"({"activation_checkpointing": {})" + rest, o).recompute, "layers");
+}
+
 TEST(Config, Precision) {
   auto with = [](const std::string &text) { return "{" + text + ", " + kRest; };
   PlanConfig c =

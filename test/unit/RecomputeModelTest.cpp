@@ -122,7 +122,9 @@ TEST(RecomputeModel, LoadEqualsAWalkOverTheWholeList) {
 bool judge(const RecomputeModel &m, const Launches &block, uint32_t set, double &seconds,
            double &bytes) {
   seconds = bytes = 0;
-  auto in = [&](int launch) { return launch < static_cast<int>(block.size()) && (set >> launch & 1); };
+  auto in = [&](int launch) {
+    return launch < static_cast<int>(block.size()) && (set >> launch & 1);
+  };
   for (int l : block) {
     bool outside = false;
     for (int v : m.launches[l].out)

@@ -61,6 +61,9 @@ Where we differ from DeepSpeed on purpose:
 - Batch sizes that do not divide evenly are refused with the nearest that do; DeepSpeed rounds down and then complains.
 - A bucket has one size for gathering and reducing: the smaller of `reduce_bucket_size` and `allgather_bucket_size`.
 - `overlap_comm` is on at every stage; DeepSpeed's default is on at stage 3 only. It never changes the numbers.
+- `activation_checkpointing` sets how a model's calls of `checkpoint()` work. An ONNX model has none, so the block, even if
+  empty, means `dsplan.recompute` `auto`: values are recomputed as far as the device's memory asks for, and no weight changes
+  by it. Without a target or `device_memory` everything is kept. `cpu_checkpointing` is refused; its other keys have no effect.
 - `steps_per_print` is 10; DeepSpeed's default is never.
 - `zero_allow_untested_optimizer` is not needed: every optimizer works at every stage.
 - Gradients are averaged over the labels of the whole window (`ignore_index` counts), not as a mean of means.
