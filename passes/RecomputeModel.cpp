@@ -21,11 +21,11 @@ const Value *rootOf(const Value *v) {
   return v;
 }
 
-// Live bytes of a program's temporaries at each instruction.
+// Live bytes of a program's temporaries on the device, at each instruction.
 std::vector<int64_t> liveBytes(const SchedProgram &p) {
   std::vector<int64_t> live(p.instrs.size() + 1, 0);
   for (const Buffer &b : p.own)
-    if (b.first <= b.last) {
+    if (b.first <= b.last && b.type.space == Space::Device) {
       live[b.first] += rounded(b.bytes);
       live[b.last + 1] -= rounded(b.bytes);
     }
