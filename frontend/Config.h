@@ -80,6 +80,8 @@ struct PlanConfig {
   std::string recompute; // "" or "none" | "layers" | "auto" | a regex on values and module paths
   std::vector<std::string> recomputeValues;   // of "auto": results of the ops, as the planner chose
   std::string offloadOptimizer, offloadParam; // "" (they stay) | "cpu" | "nvme"
+  bool cpuCheckpointing = false;              // the same for all of them
+  std::string offloadActivations;             // regex on saved values and module paths; empty: none
   double offloadRatio = 1;                    // of the optimizer's elements that the host updates
   int64_t offloadBuffers = 4; // buckets under way at once between nvme, host and device
   std::string nvmePath;       // folder of the ranks' files

@@ -7,6 +7,9 @@
 
 #include "ir/Lexer.h"
 
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Regex.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -92,6 +95,7 @@ public:
     flag("--recompute", "dsplan.recompute", o.recompute);
     flag("--offload-optimizer", "zero_optimization.offload_optimizer.device", o.offloadOptimizer);
     flag("--offload-param", "zero_optimization.offload_param.device", o.offloadParam);
+    flag("--offload-activations", "dsplan.offload_activations", o.offloadActivations);
     flag("--nvme-path", "zero_optimization.offload_optimizer.nvme_path", o.nvmePath);
     flag("--dtype", "dsplan.dtype", o.dtype);
     flag("--target", "dsplan.target", o.target);
@@ -360,6 +364,10 @@ private:
       c.assumptions.push_back("stage " + std::to_string(c.stage) +
                               ", the first that can offload with several ranks; --stage sets it");
     }
+    std::string invalid;
+    if (llvm::Regex regex(c.offloadActivations);
+        !c.offloadActivations.empty() && !regex.isValid(invalid))
+      problem("dsplan.offload_activations is no regular expression: " + invalid);
     for (const char *name : {"optimizer", "param"}) {
       std::string path = "zero_optimization.offload_" + std::string(name) + ".device";
       const ConfigKey &k = *findKey(path);
@@ -391,7 +399,7 @@ private:
       if (when.ends_with(" or one rank"))
         continue; // offload() looks at it, when the number of ranks is known
       if (when.starts_with("stage") || when == "fp16" || when == "dynamic" || when == "nvme" ||
-          when == "offload_optimizer") {
+          when == "checkpoints" || when == "offload_optimizer") {
         c.noEffect.push_back(path + ": " + why);
         continue;
       }

@@ -343,6 +343,10 @@ std::string ConfigKey::mismatch(const PlanConfig &c) const {
   }
   if (w == "offload_optimizer")
     return c.offloadOptimizer.empty() ? "the optimizer is not offloaded" : "";
+  if (w == "checkpoints") {
+    bool any = c.cpuCheckpointing || !(c.recompute.empty() || c.recompute == "none");
+    return any ? "" : "nothing is recomputed";
+  }
   if (w == "nvme")
     return c.offloadOptimizer == w || c.offloadParam == w ? "" : "nothing is offloaded to nvme";
   if (w.starts_with("stage "))

@@ -5,6 +5,7 @@
 //   accumulate %b.grad -> @b.acc   ->   %b.grad.host = offload %b.grad; accumulate %b.grad.host -> @b.acc
 //   use (view @b at 0)             ->   %b.full = fetch @b; use (view %b.full at 0)
 //   all_gather @b                  ->   %b.part = fetch @b; all_gather %b.part
+// Saved activations wait there for backward where dsplan.offload_activations matches (OffloadActivations.cpp).
 // What the host updates has its gradient there, too. Small parameters, which stay gathered, never leave.
 #include "passes/Offload.h"
 
@@ -31,6 +32,8 @@ public:
       if (p->name == "update")
         continue;
       bringWeights(*p);
+      if (!config.offloadActivations.empty())
+        offloadActivations(module, *p, config.offloadActivations);
       gradientsToHost(*p);
       TRY(reinferTypes(module, *p));
     }
@@ -148,7 +151,9 @@ Status offloadSymbols(Module &m, const PlanConfig &c) {
     mine.offloadOptimizer.clear();
   if (c.world > 1 && c.stage < 3)
     mine.offloadParam.clear();
-  if (mine.offloadOptimizer.empty() && mine.offloadParam.empty())
+  if (mine.cpuCheckpointing && mine.offloadActivations.empty())
+    mine.offloadActivations = ".";
+  if (mine.offloadOptimizer.empty() && mine.offloadParam.empty() && mine.offloadActivations.empty())
     return {};
   return Offloader(m, mine).run();
 }

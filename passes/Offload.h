@@ -18,6 +18,9 @@ struct OffloadPlan {
   int64_t buffers = 4;                         // of them under way at once in @update
 };
 
+/// Lets saved values of p whose name or module path matches wait for backward in host memory.
+void offloadActivations(Module &m, Program &p, const std::string &regex);
+
 /// Rewrites @update for the buckets of the plan. Symbols have their spaces by then.
 Status offloadUpdate(Module &m, const OffloadPlan &plan);
 

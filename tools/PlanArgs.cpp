@@ -59,6 +59,9 @@ static cl::opt<std::string>
 static cl::opt<std::string> offloadParam("offload-param", cl::value_desc("none|cpu|nvme"),
                                          cl::cat(category),
                                          cl::desc("Where parameters lie between uses"));
+static cl::opt<std::string> offloadActivations(
+    "offload-activations", cl::value_desc("REGEX"), cl::cat(category),
+    cl::desc("Values and module paths: these wait for the backward\nphase in host memory"));
 static cl::opt<std::string> nvmePath("nvme-path", cl::value_desc("FOLDER"), cl::cat(category),
                                      cl::desc("Folder on a local disk for what goes to nvme"));
 static cl::opt<std::string> carry("carry", cl::value_desc("on|off"), cl::cat(category),
@@ -151,6 +154,7 @@ static Status overridesFromFlags(ConfigOverrides &o) {
   optionalText(offloadOptimizer, o.offloadOptimizer);
   optionalText(offloadParam, o.offloadParam);
   optionalText(nvmePath, o.nvmePath);
+  optionalText(offloadActivations, o.offloadActivations);
   optionalText(dtype, o.dtype);
   optionalText(target, o.target);
   optionalText(deviceMemory, o.deviceMemory);
