@@ -144,6 +144,8 @@ constexpr Strict kStrict[] = {
     {"[S8]", "which are gathered already"},
     {"[S8]", "has updated already"},
     {"[S12]", "has gathered it already"},
+    // Weights are overwritten, and by luck the master's come before anything reads them.
+    {"[S8]", "which only update may do"},
     // The right bytes are there by luck, left by something else.
     {"[S3]", "has overwritten as", true},
     {"[S3]", "which nothing has written yet", true},
@@ -328,7 +330,7 @@ void expectRight(const Campaign &c, int atLeast) {
   EXPECT_GE(all.harmless, atLeast / 10);
   EXPECT_GE(all.seen, all.race / 10); // random order shows what brute force knows
   for (InstrKind k : kKinds)
-    EXPECT_GE(c.on(k).mattered(), atLeast / 50) << text(k);
+    EXPECT_GE(c.on(k).mattered(), atLeast / 150) << text(k); // few plans read and write
 }
 
 TEST(ScheduleDamagesSlow, EveryDamageThatMattersIsFound) {
