@@ -78,7 +78,8 @@ struct PlanConfig {
   std::string reduce;                        // "" (the stage's habit) | "boundary" | "every"
   std::string carry;                         // "" (where it costs no memory) | "on" | "off"
   std::string recompute; // "" or "none" | "layers" | "auto" | a regex on values and module paths
-  std::vector<std::string> recomputeValues;   // of "auto": results of the ops, as the planner chose
+  std::vector<std::string> recomputeValues; // of "auto": results of the ops, as the planner chose
+  std::string offload; // "" | "auto": what is not given of the following is chosen
   std::string offloadOptimizer, offloadParam; // "" (they stay) | "cpu" | "nvme"
   bool cpuCheckpointing = false;              // the same for all of them
   std::string offloadActivations;             // regex on saved values and module paths; empty: none

@@ -93,6 +93,7 @@ public:
     flag("--reduce", "dsplan.reduce", o.reduce);
     flag("--carry", "dsplan.carry", o.carry);
     flag("--recompute", "dsplan.recompute", o.recompute);
+    flag("--offload", "dsplan.offload", o.offload);
     flag("--offload-optimizer", "zero_optimization.offload_optimizer.device", o.offloadOptimizer);
     flag("--offload-param", "zero_optimization.offload_param.device", o.offloadParam);
     flag("--offload-activations", "dsplan.offload_activations", o.offloadActivations);

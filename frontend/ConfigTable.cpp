@@ -378,8 +378,8 @@ Status setConfigValue(PlanConfig &c, const ConfigKey &key, const ConfigText &v,
     return s.ok() ? Status() : Status::error(std::string(subject) + " " + s.entries()[0].text);
   };
   auto *text = std::get_if<TextField>(&key.field);
-  bool free = (text && !*text->choices) || std::string_view(key.path).ends_with(".type") ||
-              std::string_view(key.name) == "loss";
+  bool free = (text && (!*text->choices || isChoice(text->choices, "auto"))) ||
+              std::string_view(key.path).ends_with(".type") || std::string_view(key.name) == "loss";
   ConfigText value = v;
   if (isText(v) && v.text == "auto" && !free) {
     std::string_view d = key.dflt;

@@ -7,6 +7,7 @@
 #include "passes/HiddenSize.h"
 #include "tools/Diagnostics.h"
 #include "tools/Fit.h"
+#include "tools/PlanOffload.h"
 #include "tools/PlanRecompute.h"
 #include "tools/ReadModule.h"
 #include "tools/Workspace.h"
@@ -53,6 +54,10 @@ static cl::opt<std::string> freeze("freeze", cl::value_desc("REGEX"), cl::cat(ca
                                    cl::desc("Do not train these parameters"));
 static cl::opt<std::string> reduce("reduce", cl::value_desc("boundary|every"), cl::cat(category),
                                    cl::desc("When gradients are reduced under accumulation"));
+static cl::opt<std::string>
+    offloading("offload", cl::value_desc("none|auto"), cl::cat(category),
+               cl::desc("auto: move what has to, so that the plan fits\n--device-memory at the "
+                        "least predicted time"));
 static cl::opt<std::string>
     offloadOptimizer("offload-optimizer", cl::value_desc("none|cpu|nvme"), cl::cat(category),
                      cl::desc("Where optimizer states lie; the host updates them"));
@@ -113,15 +118,12 @@ static cl::opt<int64_t> bisectLimit("opt-bisect-limit", cl::init(-1), cl::value_
                                     cl::desc("Run only the first n optional passes"));
 
 // What later work brings is refused by name, not ignored.
-static cl::opt<std::string>
-    offload("offload", cl::value_desc("none"), cl::cat(category),
-            cl::desc("Only none so far; see --offload-optimizer and --offload-param"));
 static cl::opt<std::string> compat("compat", cl::value_desc("none"), cl::cat(category),
                                    cl::desc("Only none so far"));
 
 static Status refusePostponed() {
   Status s;
-  for (const auto *o : {&offload, &compat})
+  for (const auto *o : {&compat})
     if (o->getNumOccurrences() && o->getValue() != "none")
       s.merge(Status::error("--" + o->ArgStr.str() + " " + o->getValue() +
                             " is not supported yet; leave the flag out"));
@@ -151,6 +153,7 @@ static Status overridesFromFlags(ConfigOverrides &o) {
   optionalText(reduce, o.reduce);
   optionalText(carry, o.carry);
   optionalText(recomputed, o.recompute);
+  optionalText(offloading, o.offload);
   optionalText(offloadOptimizer, o.offloadOptimizer);
   optionalText(offloadParam, o.offloadParam);
   optionalText(nvmePath, o.nvmePath);
@@ -249,6 +252,8 @@ StatusOr<LoadedModel> loadModel(const std::string &path, bool forExec, bool want
                                    ", as the model was exported; --dim " + name + "=N sets it");
   adoptRows(l);
   TRY(guessLoss(l, forExec));
+  if (l.config.offload == "auto")
+    TRY(chooseOffload(l));
   return l;
 }
 

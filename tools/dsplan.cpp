@@ -9,6 +9,7 @@
 #include "tools/LayoutTool.h"
 #include "tools/ParamsTool.h"
 #include "tools/PlanArgs.h"
+#include "tools/PlanOffload.h"
 #include "tools/Summary.h"
 #include "tools/Timeline.h"
 
@@ -22,9 +23,9 @@ static cl::OptionCategory outputCategory("Output");
 static cl::opt<std::string> modelPath(cl::Positional,
                                       cl::desc("MODEL.onnx | MODEL.onnxtext | MODEL.dsir"),
                                       cl::cat(outputCategory));
-static cl::opt<std::string>
-    emitKind("emit", cl::init("summary"), cl::cat(outputCategory), cl::value_desc("kind"),
-             cl::desc("summary (the default), ir, schedule, memory, timeline, json or config"));
+static cl::opt<std::string> emitKind(
+    "emit", cl::init("summary"), cl::cat(outputCategory), cl::value_desc("kind"),
+    cl::desc("summary (the default), ir, schedule, memory, timeline, pareto, json or config"));
 static cl::opt<std::string> outPath("o", cl::init("-"), cl::value_desc("FILE"),
                                     cl::cat(outputCategory),
                                     cl::desc("Where to print it (default: standard output)"));
@@ -67,6 +68,8 @@ static StatusOr<std::string> text(LoadedModel &model, Status &verdict) {
     return summaryText(model, verdict);
   if (emitKind == "json")
     return summaryJson(model, verdict);
+  if (emitKind == "pareto")
+    return paretoText(model);
   std::unique_ptr<Module> module;
   TRY_ASSIGN(Schedule s, plan(model, model.config, /*threads=*/0, &module));
   if (emitKind == "ir" || !passOptions().stopAfter.empty())
@@ -172,13 +175,14 @@ static Status run() {
   for (const cl::opt<std::string> *o : {&capacity, &timeLimit})
     if (o->getNumOccurrences())
       return Status::error("--" + o->ArgStr.str() + " needs --layout FILE.csv");
-  static const std::vector<std::string> kinds = {"summary",  "ir",   "schedule", "memory",
-                                                 "timeline", "json", "config"};
+  static const std::vector<std::string> kinds = {"summary",  "ir",     "schedule", "memory",
+                                                 "timeline", "pareto", "json",     "config"};
   if (!llvm::is_contained(kinds, emitKind)) {
     std::string near = nearest(emitKind, kinds);
-    return Status::error("--emit " + emitKind +
-                         ": expected summary, ir, schedule, memory, timeline, json or config" +
-                         (near.empty() ? "" : "; did you mean " + near + "?"));
+    return Status::error(
+        "--emit " + emitKind +
+        ": expected summary, ir, schedule, memory, timeline, pareto, json or config" +
+        (near.empty() ? "" : "; did you mean " + near + "?"));
   }
   if (asksForTargets() && modelPath.empty() && !paramCount.getNumOccurrences())
     return write(targetList(), outPath);

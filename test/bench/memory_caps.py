@@ -6,8 +6,8 @@
     test/bench/memory_caps.py gpt2-124m/model.onnx --bin build/release/bin -- --dim seq=256 --micro-batch 4 \\
         --loss ce:logits=logits,labels=labels
 
-For every cap the mildest of the settings below whose plan fits is taken. Each round runs all of them once; the median of the
-updates but the first counts. A cap holds if the plan fits it; the bits are those of the saved weights.
+--offload auto chooses what to move and to recompute. Each round runs all caps once; the median of the updates but the first
+counts. A cap holds if the plan fits it; the bits are those of the saved weights.
 """
 import argparse
 import hashlib
@@ -18,15 +18,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-
-SETTINGS = [  # mildest first
-    ["--recompute", "auto"],
-    ["--offload-optimizer", "cpu", "--recompute", "auto"],
-    ["--offload-optimizer", "cpu", "--offload-param", "cpu", "--recompute", "auto"],
-    ["--offload-optimizer", "cpu", "--offload-param", "cpu", "--recompute", "layers"],
-    ["--offload-optimizer", "cpu", "--offload-param", "cpu", "--offload-activations", "."],
-]
-
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -53,14 +44,12 @@ def main():
     runs = [("uncapped", [], whole)]
     for cap in a.caps.split(","):
         limit = whole * int(cap) // 100
-        for s in SETTINGS:
-            extra = [*s, "--device-memory", str(limit)]
-            have = arena(extra)
-            if have is not None and have <= limit:
-                runs.append((f"{cap} %", extra, have))
-                break
+        extra = ["--offload", "auto", "--device-memory", str(limit)]
+        have = arena(extra)
+        if have is None:
+            print(f"{cap} %: nothing fits {limit / 2**20:.0f} MiB")
         else:
-            print(f"{cap} %: no setting fits {limit / 2**20:.0f} MiB")
+            runs.append((f"{cap} %", extra, have))
     times = {name: [] for name, _, _ in runs}
     facts = {}
     with tempfile.TemporaryDirectory() as tmp:
