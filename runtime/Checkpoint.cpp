@@ -163,7 +163,9 @@ Status writeCheckpoint(const Schedule &s, const LoadedRank &rank, Comm &comm, co
     m.tensors = tensorsOf(s, Saved(run));
     for (int b : stateScalars(s)) {
       const Buffer &buffer = s.persistent[static_cast<size_t>(b)];
-      CheckpointScalar &c = m.scalars.emplace_back(buffer.name, buffer.type);
+      CheckpointScalar &c = m.scalars.emplace_back();
+      c.name = buffer.name;
+      c.type = buffer.type;
       status.merge(rank.read(b, 0, buffer.type.bytes(),
                              [&](int64_t, const std::byte *p, int64_t n) -> Status {
                                auto *bytes = reinterpret_cast<const uint8_t *>(p);
