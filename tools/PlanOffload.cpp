@@ -52,9 +52,8 @@ std::vector<Candidate> candidates(const PlanConfig &c) {
     for (const std::string &p : choices(c.offloadParam, c.world == 1 || c.stage == 3, places))
       for (const std::string &a : choices(c.offloadActivations, true, {"", "."}))
         all.push_back({o, p, a});
-  std::stable_sort(all.begin(), all.end(), [](const Candidate &a, const Candidate &b) {
-    return a.moved() < b.moved();
-  });
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Candidate &a, const Candidate &b) { return a.moved() < b.moved(); });
   return all;
 }
 
@@ -114,9 +113,12 @@ public:
         continue;
       PlanConfig mine = with(c, k);
       TRY_ASSIGN(RecomputePlan p, planRecompute(*model.module, mine));
-      Found f{k, secondsOf(simulate(p.schedule, instrTimes(p.schedule, rates)), shared),
-              arenaOf(p.schedule, Space::Device), arenaOf(p.schedule, Space::Host),
-              arenaOf(p.schedule, Space::Nvme), c.deviceMemory};
+      Found f{k,
+              secondsOf(simulate(p.schedule, instrTimes(p.schedule, rates)), shared),
+              arenaOf(p.schedule, Space::Device),
+              arenaOf(p.schedule, Space::Host),
+              arenaOf(p.schedule, Space::Nvme),
+              c.deviceMemory};
       if (f.device < least.device)
         least = f;
       if (!checkFits(p.schedule, mine).ok())
@@ -157,10 +159,12 @@ Status chooseOffload(LoadedModel &model) {
   Found least;
   TRY_ASSIGN(std::optional<Found> best, search.best(c, least));
   if (!best)
-    return Status::error("offload auto: no plan fits " + limit->name + "; the least of device memory, " +
-                             bytesText(least.device) + ", is needed where " + least.what.text(),
+    return Status::error("offload auto: no plan fits " + limit->name +
+                             "; the least of device memory, " + bytesText(least.device) +
+                             ", is needed where " + least.what.text(),
                          Code::DoesNotFit)
-        .note("a smaller micro-batch, more ranks at stage 3, --nvme-path for what host memory cannot hold, or more "
+        .note("a smaller micro-batch, more ranks at stage 3, --nvme-path for what host memory "
+              "cannot hold, or more "
               "--host-memory help");
   c = with(c, best->what);
   c.assumptions.push_back("offload auto: " + best->what.text());
@@ -196,13 +200,14 @@ StatusOr<std::string> paretoText(const LoadedModel &model) {
   for (const Found &f : llvm::reverse(points))
     if (front.empty() || f.seconds < front.back().seconds)
       front.push_back(f);
-  std::string out = cell("device", 12) + cell("host", 12) + cell("nvme", 12) + cell("update", 12) + "  slower  flags\n";
+  std::string out = cell("device", 12) + cell("host", 12) + cell("nvme", 12) + cell("update", 12) +
+                    "  slower  flags\n";
   for (const Found &f : llvm::reverse(front)) {
     char slower[32];
     std::snprintf(slower, sizeof slower, "%6.1f %%", 100 * (f.seconds / whole->seconds - 1));
-    out += cell(bytesText(f.device), 12) + cell(bytesText(f.host), 12) + cell(bytesText(f.nvme), 12) +
-           cell(secondsText(f.seconds), 12) + " " + slower + "  --device-memory " +
-           std::to_string(f.limit) + " --offload auto";
+    out += cell(bytesText(f.device), 12) + cell(bytesText(f.host), 12) +
+           cell(bytesText(f.nvme), 12) + cell(secondsText(f.seconds), 12) + " " + slower +
+           "  --device-memory " + std::to_string(f.limit) + " --offload auto";
     out += f.what.moved() ? "   (" + f.what.text() + ")\n" : "\n";
   }
   return out;
