@@ -365,6 +365,11 @@ private:
       c.assumptions.push_back("stage " + std::to_string(c.stage) +
                               ", the first that can offload with several ranks; --stage sets it");
     }
+    if (c.cpuCheckpointing && c.offloadActivations.empty()) {
+      c.offloadActivations = ".";
+      c.source["dsplan.offload_activations"] =
+          "derived: activation_checkpointing.cpu_checkpointing";
+    }
     std::string invalid;
     if (llvm::Regex regex(c.offloadActivations);
         !c.offloadActivations.empty() && !regex.isValid(invalid))

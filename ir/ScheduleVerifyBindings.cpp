@@ -2,9 +2,9 @@
 //
 // S8: the tables fit the buffers, and weights change exactly once in a window: every trainable bucket by one
 // optimizer launch in `update`, or by rounding the master that one has updated, or by transfers of what was updated so
-// in another space, frozen ones never, running statistics whole in every program of a micro-batch, from all ranks. A whole bucket that each rank updates in its own slice is
-// gathered again behind it. Optimizer states and scalars change at most once. Inputs are written by `feed` alone,
-// at most once in a program. What looks into a bucket looks at one of its parameters.
+// in another space, frozen ones never, running statistics whole in every program of a micro-batch, from all ranks. A
+// whole bucket that each rank updates in its own slice is gathered again behind it. Optimizer states and scalars change at
+// most once. Inputs are written by `feed` alone, at most once in a program. What looks into a bucket looks at one of its parameters.
 #include "ir/ScheduleNames.h"
 #include "ir/ScheduleVerify.h"
 #include "ir/SourceText.h"

@@ -10,19 +10,6 @@ namespace ds {
 
 namespace {
 
-Route routeOf(InstrKind k) {
-  switch (k) {
-  case InstrKind::Offload:
-    return routeOf(OpKind::Offload);
-  case InstrKind::Read:
-    return routeOf(OpKind::Read);
-  case InstrKind::Write:
-    return routeOf(OpKind::Write);
-  default:
-    return routeOf(OpKind::Fetch);
-  }
-}
-
 std::string where(const PlaceInfo &at) {
   return nameText(*at.name) + " in " + std::string(text(at.buffer->type.space));
 }
@@ -48,7 +35,7 @@ void verifyTransfers(const Schedule &s, const SchedProgram &p, Findings &f) {
     if (!isTransfer(i.kind))
       continue;
     PlaceInfo from = resolve(s, p, i.ins[0]), to = resolve(s, p, i.outs[0]);
-    Route route = routeOf(i.kind);
+    Route route = routeOf(*opFromText(text(i.kind)));
     if (from.buffer->type.space != route.from || to.buffer->type.space != route.to)
       f.add("S13", p, i,
             "moves " + where(from) + " to " + where(to) + ", expected " +

@@ -298,35 +298,14 @@ private:
     }
   }
 
+  // Collectives and transfers are called the same in both tables.
   void kind(Op &op, Instr &i) {
-    switch (op.kind) {
-    case OpKind::AllGather:
-      i.kind = InstrKind::AllGather;
-      i.elems = op.result()->type.elems();
-      break;
-    case OpKind::ReduceScatter:
-      i.kind = InstrKind::ReduceScatter;
-      i.elems = op.operands[0]->type.elems();
-      break;
-    case OpKind::AllReduce:
-      i.kind = InstrKind::AllReduce;
-      i.elems = op.operands[0]->type.elems();
-      break;
-    case OpKind::Offload:
-      i.kind = InstrKind::Offload;
-      break;
-    case OpKind::Fetch:
-      i.kind = InstrKind::Fetch;
-      break;
-    case OpKind::Read:
-      i.kind = InstrKind::Read;
-      break;
-    case OpKind::Write:
-      i.kind = InstrKind::Write;
-      break;
-    default:
-      break;
-    }
+    if (op.info().isLaunch())
+      return;
+    while (text(i.kind) != op.info().text)
+      i.kind = static_cast<InstrKind>(static_cast<int>(i.kind) + 1);
+    if (op.info().isCollective()) // of the whole vector
+      i.elems = (op.kind == OpKind::AllGather ? op.result() : op.operands[0])->type.elems();
   }
 
   void workspace(Op &op, Instr &i) {

@@ -151,8 +151,6 @@ Status offloadSymbols(Module &m, const PlanConfig &c) {
     mine.offloadOptimizer.clear();
   if (c.world > 1 && c.stage < 3)
     mine.offloadParam.clear();
-  if (mine.cpuCheckpointing && mine.offloadActivations.empty())
-    mine.offloadActivations = ".";
   if (mine.offloadOptimizer.empty() && mine.offloadParam.empty() && mine.offloadActivations.empty())
     return {};
   return Offloader(m, mine).run();

@@ -17,7 +17,7 @@ constexpr int64_t kSmallest = 64 << 10; // bytes; below, a copy costs more than 
 constexpr int kNear =
     8; // ops; what is needed again so soon would have to be back before it is gone
 
-/// A forward value that backward reads, by itself or through reshapes, which cost nothing and stay on the device's copy.
+/// A forward value that backward reads, by itself or through reshapes.
 struct Saved {
   Value *value = nullptr;
   Op *lastForward = nullptr, *firstBackward = nullptr;

@@ -96,8 +96,6 @@ private:
     llvm::SmallVector<std::string, 3> names;
     llvm::SmallVector<Symbol *, 3> bound;
     bool named = isMaster || hasMaster; // the new weights go on from there
-    for (int r = 0; r < outs; ++r)
-      named |= homes[r]->type.space == Space::Nvme;
     bool allNamed = llvm::any_of(homes, [](Symbol *h) { return h->type.space == Space::Nvme; });
     for (int r = 0; r < outs; ++r)
       if (allNamed || (r == 0 && named))

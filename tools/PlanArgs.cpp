@@ -319,7 +319,7 @@ StatusOr<Schedule> planFromArgs(const std::string &path, int threads, PlanConfig
       one.stage = 0;
       one.gradAccum *= one.world;
       one.world = 1;
-      one.offloadOptimizer = one.offloadParam = "";
+      one.offloadOptimizer = one.offloadParam = one.offloadActivations = "";
       TRY_ASSIGN(*reference, plan(l, one, threads));
     }
     TRY_ASSIGN(Schedule s, plan(l, l.config, threads));

@@ -283,6 +283,9 @@ TEST(Config, ActivationCheckpointingMeansAuto) {
   EXPECT_THAT(c.assumptions, Contains(HasSubstr("recompute auto, since activation_checkpointing")));
   EXPECT_THAT(c.noEffect, Contains(HasSubstr("activation_checkpointing.partition_activations: ")));
   EXPECT_EQ(read(R"({"activation_checkpointing": null)" + rest).recompute, "");
+  EXPECT_EQ(c.offloadActivations, "");
+  c = read(R"({"activation_checkpointing": {"cpu_checkpointing": true})" + rest);
+  EXPECT_EQ(c.offloadActivations, ".");
   ConfigOverrides o;
   o.recompute = "layers";
   EXPECT_EQ(read(R"({"activation_checkpointing": {})" + rest, o).recompute, "layers");

@@ -3,6 +3,7 @@
 // The tables agree with each other: every launchable op has a ref kernel, every kernel row names an op, every
 // attribute spec parses to usable defaults, and the pages generated from the tables list every op.
 #include "ir/Ops.h"
+#include "ir/Schedule.h"
 #include "kernels/Registry.h"
 
 #include <gmock/gmock.h>
@@ -40,6 +41,15 @@ bool rowFor(KernelTable t, std::string_view op) {
 TEST(Tables, EveryLaunchedOpHasARefKernel) {
   for (const OpInfo &op : allOps())
     EXPECT_EQ(rowFor(refKernels(), op.text), op.isLaunch()) << op.text;
+}
+
+TEST(Tables, CollectivesAndTransfersAreInstructionsOfTheirName) {
+  for (const OpInfo &op : allOps()) {
+    int found = 0;
+    for (int k = 0; k <= static_cast<int>(InstrKind::Write); ++k)
+      found += text(static_cast<InstrKind>(k)) == op.text;
+    EXPECT_EQ(found, op.isCollective() || op.isTransfer()) << op.text;
+  }
 }
 
 TEST(Tables, KernelRowsNameOpsAndDTypes) {
