@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // S12: what may run on from one program into the next. Carried instructions are the last ones of their streams in
-// `update`, neither compute nor feed, and touch persistent buffers only; the program that follows names all of them, and S2 orders
-// its accesses with theirs. A carry buffer holds a gathered bucket: `start` gathers it once, and `update`
+// `update`, neither compute nor feed, and touch persistent buffers and temporaries in host memory only; the program that follows names all of them, and S2 orders
+// its accesses with theirs, also where its own temporaries take the same bytes. A carry buffer holds a gathered bucket: `start` gathers it once, and `update`
 // again after every change, so that no program ever reads old weights.
 #include "ir/ScheduleNames.h"
 #include "ir/ScheduleVerify.h"
@@ -32,16 +32,19 @@ private:
   Findings &f;
 };
 
-/// A carried instruction's bytes must outlive its program.
+/// A carried instruction's bytes must outlive its program. In host memory compute does not wait for bytes that are reused.
 void Carry::places(const SchedProgram &p, const Instr &i) {
-  auto persistent = [&](int buffer) { return isPersistent(bufferAt(s, p, buffer).kind); };
+  auto outlives = [&](int buffer) {
+    const Buffer &b = bufferAt(s, p, buffer);
+    return isPersistent(b.kind) || b.type.space == Space::Host;
+  };
   for (const auto *list : {&i.ins, &i.outs})
     for (PlaceRef r : *list)
-      if (PlaceInfo at = resolve(s, p, r); !persistent(at.bufferIndex))
+      if (PlaceInfo at = resolve(s, p, r); !outlives(at.bufferIndex))
         f.add("S12", p, i,
               "is carried, but " + nameText(*at.name) + " ends with the program; only persistent " +
-                  "buffers outlive it");
-  if (i.work >= 0 && !persistent(i.work))
+                  "buffers and host memory outlive it");
+  if (i.work >= 0 && !outlives(i.work))
     f.add("S12", p, i,
           "is carried, but its workspace " + nameText(bufferAt(s, p, i.work).name) +
               " ends with the program");

@@ -9,7 +9,8 @@
 // enough: whatever came before was found to be ordered with these when they happened, and order is
 // transitive. "Happens before" is read off vector clocks over the streams.
 //
-// What the program before has left running stands in front of the list, on its streams.
+// The program before stands in front of the list, on its streams: what it has left running touches bytes, all else has ended
+// and only orders.
 #include "ir/ScheduleNames.h"
 #include "ir/ScheduleVerify.h"
 
@@ -21,7 +22,7 @@ namespace ds {
 
 namespace {
 
-/// An instruction's touch of a segment.
+/// An instruction's touch of a segment. `buffer` is in the numbering of the instruction's program.
 struct Touch {
   int instr = -1; // -1: none
   int buffer = -1;
@@ -40,9 +41,11 @@ public:
   Races(const Schedule &s, const SchedProgram &p, const SchedProgram *previous, Findings &f)
       : s(s), p(p), f(f) {
     if (previous)
-      for (int k : carriedOut(*previous))
-        nodes.push_back({previous, &previous->instrs[k]});
+      for (const Instr &i : previous->instrs)
+        nodes.push_back({previous, &i});
     carried = static_cast<int>(nodes.size());
+    if (previous)
+      running = carriedOut(*previous);
     for (const Instr &i : p.instrs)
       nodes.push_back({&p, &i});
   }
@@ -55,13 +58,6 @@ private:
   };
   const Instr &at(int j) const { return *nodes[j].instr; }
   void buildClocks();
-  /// The node of instruction k of the program before, or -1 if it has ended with it.
-  int carriedNode(const SchedProgram &before, int k) const {
-    for (int j = 0; j < carried; ++j)
-      if (nodes[j].instr == &before.instrs[k])
-        return j;
-    return -1;
-  }
   bool before(int i, int j) const { // i < j in list order
     return clocks[j][static_cast<int>(at(i).stream)] >= ordinal[i];
   }
@@ -75,8 +71,9 @@ private:
   const Schedule &s;
   const SchedProgram &p;
   Findings &f;
-  std::vector<Node> nodes; // carried ones, then p's
-  int carried = 0;
+  std::vector<Node> nodes;  // those of the program before, then p's
+  int carried = 0;          // how many the program before has
+  std::vector<int> running; // of these, in order
   std::vector<std::array<int, kStreams>>
       clocks;                     // per instruction: how far each stream is known to be
   std::vector<int> ordinal;       // per instruction: 1, 2, ... in its stream
@@ -89,30 +86,28 @@ void Races::buildClocks() {
   lastOf.fill(-1);
   clocks.resize(nodes.size());
   ordinal.resize(nodes.size());
+  std::array<int, kStreams> ended{}; // what is known when p begins
+  auto joinInto = [&](std::array<int, kStreams> &clock, int i) {
+    for (int k = 0; k < kStreams; ++k)
+      clock[k] = std::max(clock[k], clocks[i][k]);
+  };
   for (size_t j = 0; j < nodes.size(); ++j) {
     auto &clock = clocks[j];
-    clock.fill(0);
-    auto join = [&](int i) {
-      for (int k = 0; k < kStreams; ++k)
-        clock[k] = std::max(clock[k], clocks[i][k]);
-    };
-    const Instr &instr = *nodes[j].instr;
+    const Instr &instr = at(static_cast<int>(j));
+    bool mine = static_cast<int>(j) >= carried;
+    clock = mine ? ended : std::array<int, kStreams>{};
     int stream = static_cast<int>(instr.stream);
     if (lastOf[stream] >= 0)
-      join(lastOf[stream]);
-    if (nodes[j].program != &p) { // what it waits for is carried too, or has ended
-      for (int w : instr.waits)
-        if (int i = carriedNode(*nodes[j].program, w); i >= 0)
-          join(i);
-    } else {
-      for (int w : instr.waits)
-        join(carried + w);
-      for (int w : instr.carriedWaits)
-        if (w < carried)
-          join(w);
-    }
+      joinInto(clock, lastOf[stream]);
+    for (int w : instr.waits)
+      joinInto(clock, mine ? carried + w : w);
+    for (int w : mine ? instr.carriedWaits : std::vector<int>())
+      if (w < static_cast<int>(running.size()))
+        joinInto(clock, running[w]);
     ordinal[j] = ++clock[stream];
     lastOf[stream] = static_cast<int>(j);
+    if (!mine && !instr.carry)
+      joinInto(ended, static_cast<int>(j));
   }
 }
 
@@ -133,7 +128,7 @@ std::string rangeText(Space space, int64_t begin, int64_t end) {
 
 void Races::conflict(int j, const Access &a, const Touch &other, bool otherWrites, int64_t begin,
                      int64_t end) {
-  if (other.instr < 0 || other.instr == j || before(other.instr, j) ||
+  if (j < carried || other.instr < 0 || other.instr == j || before(other.instr, j) ||
       !told.emplace(other.instr, j).second)
     return;
   const Instr &first = at(other.instr), &second = at(j);
@@ -152,9 +147,12 @@ void Races::conflict(int j, const Access &a, const Touch &other, bool otherWrite
 
 /// What the bytes of a read hold. Only temporaries share bytes, and only inputs must be filled first.
 void Races::contents(int j, const Access &a, const Touch &write, int64_t begin, int64_t end) {
+  if (j < carried) // its own program's check has seen it
+    return;
   const Buffer &b = bufferAt(s, p, a.buffer);
   bool filled = isPersistent(b.kind) && b.kind != BufferKind::Input;
-  if (filled || write.buffer == a.buffer)
+  const SchedProgram &writer = write.instr < 0 ? p : *nodes[write.instr].program;
+  if (filled || (&writer == &p && write.buffer == a.buffer))
     return;
   if (!toldContents.emplace(write.instr, j).second)
     return;
@@ -165,7 +163,7 @@ void Races::contents(int j, const Access &a, const Touch &write, int64_t begin, 
     what += b.kind == BufferKind::Input ? ", before it is fed" : ", which nothing has written yet";
   else
     what += ", which " + nameText(at(write.instr).label) + " has overwritten as " +
-            nameText(bufferAt(s, p, write.buffer).name);
+            nameText(bufferAt(s, writer, write.buffer).name);
   if (real)
     f.add("S3", p, at(j), what);
   else
@@ -217,6 +215,8 @@ void Races::run() {
   std::vector<Access> list;
   auto n = static_cast<int>(nodes.size());
   for (int j = 0; j < n; ++j) {
+    if (j < carried && !at(j).carry)
+      continue;
     accesses(s, *nodes[j].program, at(j), list);
     for (const Access &a : list) {
       if (j >= carried)

@@ -3,13 +3,17 @@
 // Graph to schedule: tables, then one instruction per op that is not a view, in program order. Streams follow
 // from the instruction's kind (Instrs.def); waits and intervals from the bytes that instructions touch.
 //
-// The gathers at the end of `update` run on into the next micro-batch. At stage 3 they are none of the graph's, so
+// What ends `update` runs on into the next micro-batch: gathers of new weights, and with the optimizer on the host its
+// launches and transfers. At stage 3 gathers are none of the graph's, so
 // the first bucket that a micro-batch needs can be carried: gathered behind its optimizer into a buffer that stays,
 // and by `start` before the first update; then no other program gathers it.
 #include "passes/Emit.h"
 #include "passes/PassManager.h"
 #include "passes/Precision.h"
 
+#include "llvm/ADT/DenseSet.h"
+
+#include <array>
 #include <map>
 #include <set>
 
@@ -142,23 +146,45 @@ private:
     prog.instrs.push_back(std::move(i));
   }
 
-  // Marks the gathers of weights at the end of update's comm stream; the first program names them.
+  // Marks what runs on at the end of update's streams; the first program names it. Nothing that stays behind may need it.
   void carry() {
     SchedProgram &update = *llvm::find_if(out.programs, [](auto &p) { return p.name == "update"; });
     SchedProgram &first = out.programs[carried ? 1 : 0];
-    auto stays = [&](PlaceRef r) { return isPersistent(resolve(out, update, r).buffer->kind); };
+    std::array<bool, kStreams> ended{}; // by stream: something later on it stays
+    ended[static_cast<size_t>(Stream::Compute)] = ended[static_cast<size_t>(Stream::Feed)] = true;
+    llvm::DenseSet<int> read, written; // buffers, by what comes later and stays
+    auto bufferOf = [&](PlaceRef r) { return r.isView ? update.views[r.index].buffer : r.index; };
+    for (PlaceRef r : update.returns)
+      read.insert(bufferOf(r));
     for (auto i = update.instrs.rbegin(); i != update.instrs.rend(); ++i) {
-      if (i->stream != Stream::Comm)
-        continue;
-      if (i->kind != InstrKind::AllGather || !stays(i->ins[0]) || !stays(i->outs[0]))
-        break;
-      i->carry = true;
-      first.carried.insert(first.carried.begin(), i->label);
-      labels.insert(first.name + "/" + i->label);
+      bool &stays = ended[static_cast<size_t>(i->stream)];
+      for (PlaceRef r : i->ins)
+        stays |= !outlives(update, bufferOf(r)) || written.contains(bufferOf(r));
+      for (PlaceRef r : i->outs)
+        stays |= !outlives(update, bufferOf(r)) || written.contains(bufferOf(r)) ||
+                 read.contains(bufferOf(r));
+      stays |= i->work >= 0 && !outlives(update, i->work);
+      i->carry = !stays;
+      if (i->carry)
+        first.carried.push_back(i->label);
+      for (PlaceRef r : stays ? i->ins : std::vector<PlaceRef>())
+        read.insert(bufferOf(r));
+      for (PlaceRef r : stays ? i->outs : std::vector<PlaceRef>())
+        written.insert(bufferOf(r));
     }
+    std::reverse(first.carried.begin(), first.carried.end());
+    std::set<std::string> running(first.carried.begin(), first.carried.end());
+    for (const std::string &l : running)
+      labels.insert(first.name + "/" + l);
     for (Instr &i : first.instrs)
-      if (llvm::is_contained(first.carried, i.label))
+      if (running.count(i.label))
         i.label = label(first, i.label);
+  }
+
+  // Whether a buffer's bytes are there when its program has ended: host memory is only taken by what waits for it.
+  bool outlives(const SchedProgram &p, int buffer) const {
+    const Buffer &b = bufferAt(out, p, buffer);
+    return isPersistent(b.kind) || b.type.space == Space::Host;
   }
 
   int origin(const Origin &o) {

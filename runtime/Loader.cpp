@@ -147,7 +147,7 @@ private:
 
   void resolveWaits(const SchedProgram &program, const Instr &in,
                     const std::vector<uint32_t> &position, LoadedInstr &l) {
-    const SchedProgram *before = program.carried.empty() ? nullptr : s.program("update");
+    const SchedProgram *before = in.carriedWaits.empty() ? nullptr : s.program("update");
     std::vector<int> carried = before ? carriedOut(*before) : std::vector<int>();
     for (int stream = 0; stream < kStreams; ++stream) {
       uint32_t last = 0;

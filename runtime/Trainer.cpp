@@ -428,6 +428,11 @@ StatusOr<UpdateResult> Trainer::step() {
   return u;
 }
 
+Status Trainer::finish() {
+  impl->drain();
+  return impl->abort.raised() ? impl->abort.status() : Status();
+}
+
 StatusOr<double> Trainer::value(const std::string &name, int rank) const {
   const std::vector<std::string> &names = impl->ranks[0]->valueNames;
   auto at = std::find(names.begin(), names.end(), name);

@@ -62,6 +62,8 @@ public:
 
   /// One update. After an error every later call returns the same error.
   StatusOr<UpdateResult> step();
+  /// Waits for what the last update has left running, and returns its error.
+  Status finish();
   /// Any value that the schedule returns, by name, as of the last update on a rank (its first element).
   StatusOr<double> value(const std::string &name, int rank = 0) const;
 

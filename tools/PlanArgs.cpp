@@ -70,8 +70,8 @@ static cl::opt<std::string> offloadActivations(
 static cl::opt<std::string> nvmePath("nvme-path", cl::value_desc("FOLDER"), cl::cat(category),
                                      cl::desc("Folder on a local disk for what goes to nvme"));
 static cl::opt<std::string> carry("carry", cl::value_desc("on|off"), cl::cat(category),
-                                  cl::desc("Gathers that run on into the next micro-batch\n"
-                                           "(default: where they cost no memory)"));
+                                  cl::desc("What runs on from update into the next micro-batch\n"
+                                           "(default: where it costs no memory)"));
 static cl::opt<std::string>
     recomputed("recompute", cl::value_desc("none|layers|auto|REGEX"), cl::cat(category),
                cl::desc("What backward computes again instead of keeping: all inside\n"

@@ -98,6 +98,7 @@ StatusOr<int> train(Trainer &t, RunLog &log, const TrainLoop &o) {
     if (o.saveInterval > 0 && u.update % o.saveInterval == 0)
       saver.save();
   }
+  TRY(t.finish());
   saver.save();
   TRY(saver.last());
   if (!caught)

@@ -47,53 +47,14 @@ struct Base {
   bool overlap = true, carry = false, adam = true, half = false;
   bool optimizer = false, param = false; // lie in host memory
   bool nvme = false;                     // on nvme instead
-  bool fetches = false;                  // run on
   std::string str() const {
     return std::string(tied ? "tied" : "mlp") + " stage " + std::to_string(stage) + " accum " +
            std::to_string(gradAccum) + " world " + std::to_string(world) +
            (overlap ? "" : " no overlap") + (carry ? " carry" : "") + (adam ? " adamw" : " sgd") +
            (half ? " bf16" : "") + (optimizer ? " optimizer on host" : "") +
-           (param ? " parameters on host" : "") + (nvme ? " or nvme" : "") +
-           (fetches ? " fetches run on" : "");
+           (param ? " parameters on host" : "") + (nvme ? " or nvme" : "");
   }
 };
-
-/// Lets the transfers that bring new weights run on, in front of the gathers that wait for them.
-void carryFetches(Schedule &s) {
-  auto &update = *std::find_if(s.programs.begin(), s.programs.end(),
-                               [](const SchedProgram &p) { return p.name == "update"; });
-  auto &first = *std::find_if(s.programs.begin(), s.programs.end(), [](const SchedProgram &p) {
-    return p.name == "micro.only" || p.name == "micro.first";
-  });
-  auto stays = [&](PlaceRef r) { return isPersistent(resolve(s, update, r).buffer->kind); };
-  for (auto i = update.instrs.rbegin(); i != update.instrs.rend(); ++i)
-    if (i->stream == Stream::H2d) {
-      if (!stays(i->ins[0]) || !stays(i->outs[0]))
-        break;
-      i->carry = true;
-    }
-  std::vector<std::string> before;
-  std::swap(before, first.carried);
-  for (const Instr &i : update.instrs)
-    if (i.carry)
-      first.carried.push_back(i.label);
-  auto placeOf = [&](const std::string &label) {
-    return static_cast<int>(std::find(first.carried.begin(), first.carried.end(), label) -
-                            first.carried.begin());
-  };
-  for (Instr &i : first.instrs)
-    for (int &w : i.carriedWaits)
-      w = placeOf(before[static_cast<size_t>(w)]);
-  auto count = static_cast<int>(first.carried.size());
-  for (auto told = racesReported(s, first); !told.empty(); told = racesReported(s, first))
-    for (auto [i, j] : told) {
-      ASSERT_LT(i, 0);
-      first.instrs[static_cast<size_t>(j)].carriedWaits.push_back(i + count);
-    }
-  Status st = verifySchedule(s);
-  ASSERT_TRUE(st.ok()) << st.str();
-  ASSERT_GT(first.carried.size(), before.size());
-}
 
 Schedule planned(const Base &b) {
   PlanConfig c;
@@ -122,8 +83,6 @@ Schedule planned(const Base &b) {
   EXPECT_TRUE(m.ok()) << m.status().str();
   auto s = planSchedule(**m, c);
   EXPECT_TRUE(s.ok()) << s.status().str();
-  if (b.fetches)
-    carryFetches(*s);
   return std::move(*s);
 }
 
@@ -305,15 +264,15 @@ std::vector<Base> offloaded() {
   for (int stage = 0; stage < 4; ++stage)
     for (int accum : {1, 3})
       for (int which = 1; which < 4; ++which) {
-        Base b{accum == 3, stage, accum, stage ? 2 : 1, which != 2 || accum == 3, accum == 1};
+        Base b{accum == 3, stage, accum, stage ? 2 : 1, which != 2 || accum == 3, true};
+        b.carry = b.overlap && (accum == 1 || stage % 2 == 1);
         b.optimizer = which & 1, b.param = which & 2;
         b.half = (stage + which) % 2 == 0;
-        b.fetches = b.carry && which == 1 && !b.half && stage < 3;
         if (!b.param || b.stage == 3 || b.world == 1)
           all.push_back(b);
       }
   for (int stage = 0; stage < 4; ++stage) { // and reads and writes
-    Base b{stage == 1, stage, 1 + stage % 2, stage ? 2 : 1, true, stage == 3};
+    Base b{stage == 1, stage, 1 + stage % 2, stage ? 2 : 1, true, stage != 0};
     b.optimizer = b.nvme = true, b.param = stage == 3, b.half = stage == 2;
     all.push_back(b);
   }

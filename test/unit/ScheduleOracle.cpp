@@ -99,37 +99,37 @@ static bool conflict(const Touched &a, const Touched &b, int64_t world) {
 
 static std::string findRaceIn(const Schedule &s, const SchedProgram &p,
                               const SchedProgram *previous) {
-  constexpr size_t kMax = 512;
+  constexpr size_t kMax = 1024;
   struct Node {
-    const SchedProgram *p;
     const Instr *i;
     Touched touched;
+    bool ended; // with the program before
   };
   std::vector<Node> nodes;
-  if (previous)
-    for (const Instr *i : leftRunning(*previous))
-      nodes.push_back({previous, i, touchedBy(s, *previous, *i)});
+  std::vector<size_t> running;
+  if (previous) {
+    std::vector<const Instr *> left = leftRunning(*previous);
+    for (const Instr &i : previous->instrs) {
+      bool ended = std::find(left.begin(), left.end(), &i) == left.end();
+      if (!ended)
+        running.push_back(nodes.size());
+      nodes.push_back({&i, touchedBy(s, *previous, i), ended});
+    }
+  }
   size_t before = nodes.size();
   for (const Instr &i : p.instrs)
-    nodes.push_back({&p, &i, touchedBy(s, p, i)});
+    nodes.push_back({&i, touchedBy(s, p, i), false});
   size_t n = nodes.size();
   EXPECT_LE(n, kMax);
   std::vector<std::bitset<kMax>> reach(n); // reach[j][i]: i comes before j
   for (size_t j = 0; j < n; ++j) {
     for (size_t i = 0; i < j; ++i)
-      reach[j][i] = nodes[i].i->stream == nodes[j].i->stream;
-    if (j < before) { // what it waits for runs on too, or has ended
-      for (int w : nodes[j].i->waits)
-        for (size_t i = 0; i < before; ++i)
-          if (nodes[i].i == &previous->instrs[static_cast<size_t>(w)])
-            reach[j].set(i);
-      continue;
-    }
+      reach[j][i] = nodes[i].i->stream == nodes[j].i->stream || (j >= before && nodes[i].ended);
     for (int w : nodes[j].i->waits)
-      reach[j].set(before + static_cast<size_t>(w));
-    for (int w : nodes[j].i->carriedWaits)
-      if (static_cast<size_t>(w) < before)
-        reach[j].set(static_cast<size_t>(w));
+      reach[j].set((j < before ? 0 : before) + static_cast<size_t>(w));
+    for (int w : j < before ? std::vector<int>() : nodes[j].i->carriedWaits)
+      if (static_cast<size_t>(w) < running.size())
+        reach[j].set(running[static_cast<size_t>(w)]);
   }
   for (size_t k = 0; k < n; ++k)
     for (size_t j = 0; j < n; ++j)
@@ -137,15 +137,17 @@ static std::string findRaceIn(const Schedule &s, const SchedProgram &p,
         reach[j] |= reach[k];
   for (size_t j = before; j < n; ++j)
     for (size_t i = 0; i < j; ++i)
-      if (!reach[j][i] && !reach[i][j] && conflict(nodes[i].touched, nodes[j].touched, s.world()))
+      if (!nodes[i].ended && !reach[j][i] && !reach[i][j] &&
+          conflict(nodes[i].touched, nodes[j].touched, s.world()))
         return p.name + ": " + nodes[i].i->label + " and " + nodes[j].i->label;
-  // The runtime reads what is returned, and the next program may use all temporaries.
+  // The runtime reads what is returned, and the next program may use all temporaries but those of what still runs.
   for (const Instr *i : leftRunning(p)) {
     Touched t = touchedBy(s, p, *i), end;
     for (PlaceRef r : p.returns)
       end.reads.push_back(rangeOf(s, p, r));
     for (const ArenaInfo &a : s.arenas)
-      end.writes.push_back({baseOf(a.space) + a.persistentBytes, baseOf(a.space) + a.bytes, 0});
+      if (a.space != Space::Host) // there it waits byte by byte
+        end.writes.push_back({baseOf(a.space) + a.persistentBytes, baseOf(a.space) + a.bytes, 0});
     if (conflict(t, end, s.world()))
       return p.name + ": " + i->label + " and the end of the program";
   }

@@ -44,7 +44,7 @@ private:
   bool ready(const Rank &r, const Thread &t, const Step &step) const;
   bool go(int64_t rank, int stream);
   bool leave(int64_t rank, int stream);
-  void begin(Rank &r) const;
+  void begin(Rank &r, const Program *before) const;
   void read(int64_t rank, const Step &step, size_t position);
   void readTogether(const Step &step);
   void pack(int64_t rank, const Step &step);
@@ -224,10 +224,25 @@ bool Machine::arrivedAll() const {
   });
 }
 
-/// A program begins: temporaries and inputs hold nothing. Sums hold nothing in the first window, which is enough.
-void Machine::begin(Rank &r) const {
+/// A program begins: inputs and temporaries hold nothing, but for what still runs of the program before. Sums hold nothing
+/// in the first window, which is enough.
+void Machine::begin(Rank &r, const Program *before) const {
+  std::vector<Value> kept;
+  if (before)
+    kept = r.memory;
   for (const ArenaInfo &a : s.arenas)
     clobber(r, cells({baseOf(a.space) + a.persistentBytes, baseOf(a.space) + a.bytes}, 0));
+  auto keep = [&](const Cells &c) {
+    if (c.owner && c.at >> 48 == static_cast<int64_t>(Space::Host))
+      std::copy(kept.begin() + c.begin, kept.begin() + c.end, r.memory.begin() + c.begin);
+  };
+  for (size_t t = 0; before && t < kStreams; ++t) {
+    const std::vector<Step> &list = before->streams[t];
+    for (size_t k = list.size() - static_cast<size_t>(before->runsOn[t]); k < list.size(); ++k)
+      for (const auto *places : {&list[k].ins, &list[k].outs})
+        for (const auto &byRank : *places)
+          keep(byRank[0]); // the same on every rank
+  }
   for (const Buffer &b : s.persistent)
     if (b.kind == BufferKind::Input)
       clobber(r, cells(b));
@@ -252,7 +267,7 @@ bool Machine::leave(int64_t rank, int stream) {
                       static_cast<size_t>(rank)] =
           content(rank, p.returns[k][static_cast<size_t>(rank)]);
     if (t.position + 1 < sequence.size())
-      begin(r);
+      begin(r, &p);
   }
   ++t.position;
   t.next = 0;
@@ -328,7 +343,7 @@ Outcome Machine::run(unsigned seed) {
                                                bounds[static_cast<size_t>(k)] - c.at +
                                                    (b.type.isShard() ? r * b.type.bytes() : 0)};
     }
-    begin(rank);
+    begin(rank, nullptr);
   }
   outcome.results.assign(sequence.size() * 16 * static_cast<size_t>(world), 0);
   // Some streams hang back until nothing else can go on, others for a while only.
