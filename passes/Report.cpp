@@ -17,10 +17,10 @@ struct Peak {
   int at = 0;
 };
 
-Peak peakOf(const SchedProgram &p, int64_t align) {
+Peak peakIn(const SchedProgram &p, Space space, int64_t align) {
   std::vector<int64_t> delta(p.instrs.size() + 1, 0);
   for (const Buffer &b : p.own) {
-    if (b.last < b.first || b.type.space != Space::Device)
+    if (b.last < b.first || b.type.space != space)
       continue;
     delta[b.first] += rounded(b.bytes, align);
     delta[b.last + 1] -= rounded(b.bytes, align);
@@ -37,6 +37,43 @@ Peak peakOf(const SchedProgram &p, int64_t align) {
 
 } // namespace
 
+PeakReport peakOf(const Schedule &s, Space space) {
+  auto arena = std::find_if(s.arenas.begin(), s.arenas.end(),
+                            [&](const ArenaInfo &a) { return a.space == space; });
+  const SchedProgram *program = nullptr;
+  Peak best;
+  if (arena != s.arenas.end())
+    for (const SchedProgram &p : s.programs)
+      if (Peak k = peakIn(p, space, arena->align); k.bytes > best.bytes) {
+        best = k;
+        program = &p;
+      }
+  PeakReport r;
+  if (!program || program->instrs.empty())
+    return r;
+  const Instr &i = program->instrs[best.at];
+  r.bytes = best.bytes;
+  r.program = program->name;
+  r.instr = i.label;
+  if (i.origin >= 0) {
+    r.module = s.origins[i.origin].module;
+    r.node = s.origins[i.origin].node;
+  }
+  for (const Buffer &b : program->own)
+    if (b.type.space == space && b.first <= best.at && best.at <= b.last)
+      r.live.push_back({b.name, b.bytes});
+  std::stable_sort(r.live.begin(), r.live.end(),
+                   [](const LiveBuffer &a, const LiveBuffer &b) { return a.bytes > b.bytes; });
+  return r;
+}
+
+std::string PeakReport::where() const {
+  std::string origin = module;
+  if (!node.empty())
+    origin += (origin.empty() ? "node " : ", node ") + node;
+  return "instruction " + instr + (origin.empty() ? "" : " (" + origin + ")");
+}
+
 MemoryReport memoryReport(const Schedule &s) {
   MemoryReport r;
   if (s.arenas.empty())
@@ -52,32 +89,12 @@ MemoryReport memoryReport(const Schedule &s) {
       for (const Buffer &b : s.persistent)
         if (b.type.space == a.space)
           other.persistent[b.kind] += rounded(b.bytes, a.align);
+      other.peak = peakOf(s, a.space);
     }
   for (const Buffer &b : s.persistent)
     if (b.type.space == Space::Device)
       r.persistent[b.kind] += rounded(b.bytes, arena.align);
-  const SchedProgram *program = nullptr;
-  Peak best;
-  for (const SchedProgram &p : s.programs)
-    if (Peak k = peakOf(p, arena.align); k.bytes > best.bytes) {
-      best = k;
-      program = &p;
-    }
-  if (!program || program->instrs.empty())
-    return r;
-  const Instr &i = program->instrs[best.at];
-  r.temporaries = best.bytes;
-  r.peakProgram = program->name;
-  r.peakInstr = i.label;
-  if (i.origin >= 0) {
-    const OriginInfo &o = s.origins[i.origin];
-    r.peakOrigin = !o.module.empty() ? o.module : o.node;
-  }
-  for (const Buffer &b : program->own)
-    if (b.type.space == Space::Device && b.first <= best.at && best.at <= b.last)
-      r.live.push_back({b.name, b.bytes});
-  std::stable_sort(r.live.begin(), r.live.end(),
-                   [](const LiveBuffer &a, const LiveBuffer &b) { return a.bytes > b.bytes; });
+  r.peak = peakOf(s, Space::Device);
   return r;
 }
 
@@ -118,9 +135,9 @@ static std::vector<MemoryPart> sorted(std::vector<MemoryPart> parts) {
   return parts;
 }
 
-std::vector<MemoryPart> temporariesOfPeak(const MemoryReport &m) {
+std::vector<MemoryPart> temporariesOfPeak(const PeakReport &peak) {
   std::map<std::string, MemoryPart> byName;
-  for (const LiveBuffer &b : m.live) {
+  for (const LiveBuffer &b : peak.live) {
     MemoryPart &p =
         byName.try_emplace(withoutLayer(b.name), MemoryPart{b.name, 0, 0}).first->second;
     p.bytes += b.bytes;
@@ -133,9 +150,10 @@ std::vector<MemoryPart> temporariesOfPeak(const MemoryReport &m) {
   return sorted(std::move(parts));
 }
 
-std::vector<MemoryPart> partsOfPeak(const MemoryReport &m) {
-  std::vector<MemoryPart> parts = temporariesOfPeak(m);
-  for (auto [kind, bytes] : m.persistent)
+std::vector<MemoryPart> partsOfPeak(const PeakReport &peak,
+                                    const std::map<BufferKind, int64_t> &persistent) {
+  std::vector<MemoryPart> parts = temporariesOfPeak(peak);
+  for (auto [kind, bytes] : persistent)
     parts.push_back({std::string(nounOf(kind)), bytes, 1});
   return sorted(std::move(parts));
 }

@@ -14,21 +14,30 @@ struct LiveBuffer {
   int64_t bytes;
 };
 
+/// Where most temporaries of a space live at once.
+struct PeakReport {
+  int64_t bytes = 0;                        // of them
+  std::string program, instr, module, node; // node: of the ONNX model
+  std::vector<LiveBuffer> live;             // largest first
+  /// "instruction logits.grad (lm_head, node linear_7)".
+  std::string where() const;
+};
+PeakReport peakOf(const Schedule &s, Space space);
+
 /// What lies outside of the device.
 struct SpaceReport {
   std::map<BufferKind, int64_t> persistent; // bytes by kind
   int64_t staging = 0;                      // temporaries on their way
   int64_t arena = 0;
+  PeakReport peak;
 };
 
 /// Memory of one rank. All but host and nvme is about the device.
 struct MemoryReport {
   std::map<BufferKind, int64_t> persistent; // bytes by kind
-  int64_t temporaries = 0;                  // at the peak
   int64_t arena = 0, load = 0;
   SpaceReport host, nvme;
-  std::string peakProgram, peakInstr, peakOrigin;
-  std::vector<LiveBuffer> live; // temporaries at the peak, largest first
+  PeakReport peak;
 };
 MemoryReport memoryReport(const Schedule &s);
 
@@ -39,10 +48,11 @@ struct MemoryPart {
   int64_t bytes = 0;
   int64_t count = 1; // of temporaries
 };
-/// Largest first.
-std::vector<MemoryPart> partsOfPeak(const MemoryReport &m);
+/// Largest first. persistent: by kind, of the same space.
+std::vector<MemoryPart> partsOfPeak(const PeakReport &peak,
+                                    const std::map<BufferKind, int64_t> &persistent);
 /// Of the temporaries alone.
-std::vector<MemoryPart> temporariesOfPeak(const MemoryReport &m);
+std::vector<MemoryPart> temporariesOfPeak(const PeakReport &peak);
 
 /// The name with '*' for its first part that is a number: "h.3.attn" becomes "h.*.attn".
 std::string withoutLayer(const std::string &name);

@@ -67,7 +67,7 @@ StatusOr<std::optional<MemoryLimit>> memoryLimit(const PlanConfig &c) {
   return std::optional<MemoryLimit>(std::move(l));
 }
 
-static std::string partText(const MemoryPart &p) {
+std::string partText(const MemoryPart &p) {
   return p.name + (p.count > 1 ? " (" + std::to_string(p.count) + ")" : "") + " " +
          bytesText(p.bytes);
 }
@@ -79,7 +79,7 @@ std::string verdictText(const MemoryReport &m, const MemoryLimit &limit) {
   std::string text = "short " + bytesText(-spare) + ": ";
   int64_t named = 0;
   int parts = 0;
-  for (const MemoryPart &p : partsOfPeak(m)) {
+  for (const MemoryPart &p : partsOfPeak(m.peak, m.persistent)) {
     text += (parts ? ", " : "") + partText(p);
     named += p.bytes;
     if (++parts == 3 || named >= -spare)

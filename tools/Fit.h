@@ -28,6 +28,9 @@ StatusOr<std::optional<Target>> targetOf(const PlanConfig &c);
 /// None if neither a target nor a size is given. Errors: unknown targets, a reserve that leaves nothing.
 StatusOr<std::optional<MemoryLimit>> memoryLimit(const PlanConfig &c);
 
+/// "h.*.attn.softmax (12) 144.0 MiB".
+std::string partText(const MemoryPart &p);
+
 /// "fits, 9.2 GiB spare", or "short 3.1 GiB: logits 12.0 GiB, ...": the largest parts of the peak, as many as
 /// make up what is missing, at most three.
 std::string verdictText(const MemoryReport &m, const MemoryLimit &limit);

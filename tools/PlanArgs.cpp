@@ -5,6 +5,7 @@
 #include "frontend/Units.h"
 #include "ir/GraphText.h"
 #include "passes/HiddenSize.h"
+#include "tools/Advice.h"
 #include "tools/Diagnostics.h"
 #include "tools/Fit.h"
 #include "tools/PlanOffload.h"
@@ -226,32 +227,57 @@ static Status guessLoss(LoadedModel &l, bool forExec) {
   return {};
 }
 
-StatusOr<PlanConfig> configFromFlags(const std::optional<int64_t> &updates, bool assume) {
+StatusOr<PlanConfig> configFromFlags(const std::optional<int64_t> &updates, bool assume,
+                                     const Settings &more) {
   TRY(refusePostponed());
   ConfigOverrides o;
   TRY(overridesFromFlags(o));
   o.assume = assume;
   o.updates = updates;
+  o.set.insert(o.set.end(), more.begin(), more.end());
   TRY_ASSIGN(PlanConfig c, readConfig(configPath, o));
   TRY(memoryLimit(c).status()); // a wrong target is told before the model is read
   return c;
 }
 
-StatusOr<LoadedModel> loadModel(const std::string &path, bool forExec, bool wantEval,
-                                const std::optional<int64_t> &updates) {
+// same: the model as it was read before, if that is what would be read again.
+static StatusOr<LoadedModel> load(const ModelRequest &request, const Settings &more,
+                                  const LoadedModel *same) {
   LoadedModel l;
-  TRY_ASSIGN(l.config, configFromFlags(updates, /*assume=*/!forExec));
+  l.request = request;
+  TRY_ASSIGN(l.config, configFromFlags(request.updates, /*assume=*/!request.forExec, more));
   auto start = std::chrono::steady_clock::now();
-  TRY_ASSIGN(l.module, readModule(path, l.config, l.report, /*exampleDims=*/!forExec));
+  if (same) {
+    l.module = clone(*same->module);
+    l.report = same->report;
+  } else {
+    TRY_ASSIGN(l.module, readModule(request.path, l.config, l.report,
+                                    /*exampleDims=*/!request.forExec));
+  }
   TRY(resolveAutos(l.config, hiddenSize(*l.module)));
-  l.config.eval |= evalProgram || wantEval;
+  l.config.eval |= evalProgram || request.wantEval;
   l.importMs =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   for (const auto &[name, extent] : l.report.exampleDims)
     l.config.assumptions.push_back(name + " " + std::to_string(extent) +
                                    ", as the model was exported; --dim " + name + "=N sets it");
   adoptRows(l);
-  TRY(guessLoss(l, forExec));
+  TRY(guessLoss(l, request.forExec));
+  return l;
+}
+
+StatusOr<LoadedModel> loadModel(const std::string &path, bool forExec, bool wantEval,
+                                const std::optional<int64_t> &updates) {
+  TRY_ASSIGN(LoadedModel l, load({path, forExec, wantEval, updates}, {}, nullptr));
+  if (l.config.offload == "auto")
+    if (Status s = chooseOffload(l); !s.ok())
+      return withAdvice(std::move(s), l, nullptr);
+  return l;
+}
+
+StatusOr<LoadedModel> loadWith(const LoadedModel &model, const Settings &more) {
+  bool reread = llvm::any_of(more, [](const auto &kv) { return kv.first == "micro_batch"; });
+  TRY_ASSIGN(LoadedModel l, load(model.request, more, reread ? nullptr : &model));
   if (l.config.offload == "auto")
     TRY(chooseOffload(l));
   return l;
@@ -323,7 +349,8 @@ StatusOr<Schedule> planFromArgs(const std::string &path, int threads, PlanConfig
       TRY_ASSIGN(*reference, plan(l, one, threads));
     }
     TRY_ASSIGN(Schedule s, plan(l, l.config, threads));
-    TRY(checkFits(s, l.config));
+    if (Status fits = checkFits(s, l.config); !fits.ok())
+      return withAdvice(std::move(fits), l, &s, threads);
     return s;
   }
   for (auto &entry : cl::getRegisteredOptions())

@@ -13,13 +13,24 @@
 
 namespace ds {
 
+/// What loadModel was asked for.
+struct ModelRequest {
+  std::string path;
+  bool forExec = false, wantEval = false;
+  std::optional<int64_t> updates;
+};
+
 /// A model as read, before any pass, with everything that was asked for or assumed.
 struct LoadedModel {
   std::unique_ptr<Module> module;
   PlanConfig config;
   ImportReport report; // of an ONNX model
   double importMs = 0;
+  ModelRequest request;
 };
+
+/// KEY=VALUE of --set.
+using Settings = std::vector<std::pair<std::string, std::string>>;
 
 /// Groups of the flags in --help.
 llvm::cl::OptionCategory &planCategory();
@@ -31,8 +42,13 @@ llvm::cl::OptionCategory &passCategory();
 StatusOr<LoadedModel> loadModel(const std::string &path, bool forExec, bool wantEval = false,
                                 const std::optional<int64_t> &updates = {});
 
-/// The config of flags and file, without a model. assume: as in ConfigOverrides.
-StatusOr<PlanConfig> configFromFlags(const std::optional<int64_t> &updates, bool assume);
+/// The same model as if the command line ended with these settings, too. It is read again only if the micro-batch is one of
+/// them.
+StatusOr<LoadedModel> loadWith(const LoadedModel &model, const Settings &more);
+
+/// The config of flags and file, without a model. assume: as in ConfigOverrides; more: as if --set gave them last.
+StatusOr<PlanConfig> configFromFlags(const std::optional<int64_t> &updates, bool assume,
+                                     const Settings &more = {});
 
 /// Runs these passes as the flags say; whether a schedule is asked for then, and not --stop-after.
 StatusOr<bool> runPipeline(Module &m, const PlanConfig &c, const std::vector<std::string> &flags);

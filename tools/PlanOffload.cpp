@@ -162,10 +162,7 @@ Status chooseOffload(LoadedModel &model) {
     return Status::error("offload auto: no plan fits " + limit->name +
                              "; the least of device memory, " + bytesText(least.device) +
                              ", is needed where " + least.what.text(),
-                         Code::DoesNotFit)
-        .note("a smaller micro-batch, more ranks at stage 3, --nvme-path for what host memory "
-              "cannot hold, or more "
-              "--host-memory help");
+                         Code::DoesNotFit);
   c = with(c, best->what);
   c.assumptions.push_back("offload auto: " + best->what.text());
   return {};

@@ -7,15 +7,32 @@
 
 namespace ds {
 
-StatusOr<Rates> planRates(const PlanConfig &c) {
+// The config's target, if it states enough.
+static StatusOr<Target> ratesTarget(const PlanConfig &c) {
   TRY_ASSIGN(std::optional<Target> target, targetOf(c));
-  Rates r;
-  if (target)
-    r = ratesOf(*target, c.world);
-  if (r.complete(c.world))
-    return r;
-  TRY_ASSIGN(Target cpu, findTarget("cpu"));
-  return ratesOf(cpu, c.world);
+  if (target && ratesOf(*target, c.world).complete(c.world))
+    return *target;
+  return findTarget("cpu");
+}
+
+StatusOr<Rates> planRates(const PlanConfig &c) {
+  TRY_ASSIGN(Target t, ratesTarget(c));
+  return ratesOf(t, c.world);
+}
+
+StatusOr<std::string> planRatesName(const PlanConfig &c) {
+  TRY_ASSIGN(Target t, ratesTarget(c));
+  return t.name;
+}
+
+// On the cpu every stream needs the same cores and the same memory: nothing hides behind anything.
+StatusOr<double> updateSeconds(const Schedule &s, const PlanConfig &c) {
+  TRY_ASSIGN(Target t, ratesTarget(c));
+  Simulation sim = simulate(s, instrTimes(s, ratesOf(t, c.world)));
+  int64_t ns = sim.stepNs(), busy = 0;
+  for (const StreamTime &stream : sim.streams)
+    busy += stream.busy;
+  return 1e-9 * static_cast<double>(t.deviceMemory == 0 ? std::max(ns, busy) : ns);
 }
 
 namespace {

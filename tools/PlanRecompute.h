@@ -3,13 +3,17 @@
 // Plans with what backward computes again, and without, and keeps what is worth it; --recompute auto plans until it fits.
 #pragma once
 
-#include "passes/Cost.h"
 #include "passes/PassManager.h"
+#include "passes/Simulate.h"
 
 namespace ds {
 
 /// The rates that times of a plan are told by: the target's, or, where there is none or it states too little, those of `cpu`.
 StatusOr<Rates> planRates(const PlanConfig &c);
+/// Whose they are.
+StatusOr<std::string> planRatesName(const PlanConfig &c);
+/// Predicted by them.
+StatusOr<double> updateSeconds(const Schedule &s, const PlanConfig &c);
 
 struct RecomputePlan {
   std::string mode;                // PlanConfig::recompute: what was asked for, or none

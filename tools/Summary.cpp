@@ -2,55 +2,15 @@
 #include "tools/Summary.h"
 
 #include "frontend/Units.h"
-#include "passes/Report.h"
-#include "tools/Fit.h"
-#include "tools/SummaryRecompute.h"
-#include "tools/Timeline.h"
+#include "tools/SummaryPlans.h"
 
-#include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
-#include <chrono>
 
 namespace ds {
 
 namespace {
-
-struct StagePlan {
-  int64_t stage;
-  Schedule schedule;
-  MemoryReport memory;
-  TrafficReport traffic;
-  double planMs;
-  std::optional<Simulation> predicted; // with a target that states its rates
-};
-
-StatusOr<StagePlan> planStage(const LoadedModel &model, int64_t stage) {
-  PlanConfig c = model.config;
-  c.stage = stage;
-  auto start = std::chrono::steady_clock::now();
-  StagePlan p;
-  TRY_ASSIGN(p.schedule, plan(model, c));
-  p.planMs =
-      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-  p.stage = stage;
-  p.memory = memoryReport(p.schedule);
-  p.traffic = trafficReport(p.schedule);
-  return p;
-}
-
-StatusOr<std::vector<StagePlan>> planStages(const LoadedModel &model) {
-  TRY_ASSIGN(std::optional<TargetRates> rates, targetRates(model.config));
-  std::vector<StagePlan> all;
-  for (int64_t stage = 0; stage <= 3; ++stage) {
-    TRY_ASSIGN(StagePlan p, planStage(model, stage));
-    if (rates)
-      p.predicted = predict(p.schedule, *rates);
-    all.push_back(std::move(p));
-  }
-  return all;
-}
 
 int64_t bytesOf(const MemoryReport &m, std::initializer_list<BufferKind> kinds) {
   int64_t sum = 0;
@@ -58,31 +18,6 @@ int64_t bytesOf(const MemoryReport &m, std::initializer_list<BufferKind> kinds) 
     if (auto it = m.persistent.find(k); it != m.persistent.end())
       sum += it->second;
   return sum;
-}
-
-struct ParamCount {
-  int64_t tensors = 0, elems = 0, trainedElems = 0;
-};
-ParamCount countParams(const Schedule &s) {
-  ParamCount c;
-  for (const BucketInfo &b : s.buckets)
-    for (const SegmentInfo &g : b.segments) {
-      int64_t n = Type(b.dtype, g.shape).elems();
-      ++c.tensors;
-      c.elems += n;
-      c.trainedElems += b.trainable ? n : 0;
-    }
-  return c;
-}
-
-// Trainable parameters that get no gradient, and initializers that no output reads, by the model's names.
-std::vector<std::string> unusedParams(const LoadedModel &model, const Schedule &s) {
-  std::vector<std::string> names = model.report.unused;
-  for (const BucketInfo &b : s.buckets)
-    for (const SegmentInfo &g : b.segments)
-      if (Symbol *p = model.module->symbol(g.param); !b.trainable && p && p->trainable)
-        names.push_back(g.exportName.empty() ? g.param : g.exportName);
-  return names;
 }
 
 class Table {
@@ -107,10 +42,10 @@ private:
 };
 
 void peakLines(std::string &out, const StagePlan &p) {
-  const MemoryReport &m = p.memory;
-  out += "\npeak of stage " + std::to_string(p.stage) + ": " + m.peakProgram + ", instruction " +
-         m.peakInstr + (m.peakOrigin.empty() ? "" : " (" + m.peakOrigin + ")") + "\n";
-  std::vector<MemoryPart> parts = temporariesOfPeak(m);
+  const PeakReport &peak = p.memory.peak;
+  out += "\npeak of stage " + std::to_string(p.stage) + ": " + peak.program + ", " + peak.where() +
+         "\n";
+  std::vector<MemoryPart> parts = temporariesOfPeak(peak);
   for (size_t i = 0; i < parts.size() && i < 5; ++i)
     out += "  " + bytesText(parts[i].bytes) + "  " + parts[i].name +
            (parts[i].count > 1 ? ", " + std::to_string(parts[i].count) + " of them" : "") + "\n";
@@ -226,42 +161,15 @@ void exceptionLines(std::string &out, const StagePlan &p) {
            (g.how == "resident" ? countText(g.elems) + " elements" : bytesText(g.bytes)) + "\n";
 }
 
-void predictionJson(llvm::json::OStream &j, const Simulation &sim) {
-  j.attributeObject("predicted", [&] {
-    auto seconds = [&](const char *name, int64_t ns) {
-      j.attribute(name, 1e-9 * static_cast<double>(ns));
-    };
-    seconds("update_seconds", sim.stepNs());
-    j.attributeObject("streams", [&] {
-      for (int t = 0; t < kStreams; ++t)
-        j.attributeObject(text(static_cast<Stream>(t)), [&] {
-          seconds("busy_seconds", sim.streams[t].busy);
-          seconds("exposed_seconds", sim.streams[t].exposed);
-          seconds("critical_seconds", sim.streams[t].critical);
-        });
-    });
-  });
-}
-
-void recomputeJson(llvm::json::OStream &j, const RecomputeSummary &r, const std::string &mode) {
-  j.attributeObject("recompute", [&] {
-    j.attribute("mode", mode);
-    j.attribute("launches", r.launches);
-    j.attribute("arena_bytes_without", r.keptArena);
-    j.attribute("extra_time", r.extraTime);
-    if (!r.why.empty())
-      j.attribute("nothing", r.why);
-  });
-}
-
 } // namespace
 
-StatusOr<std::string> summaryText(const LoadedModel &model, Status &fits) {
+StatusOr<std::string> summaryText(const LoadedModel &model, Status &fits, bool explain) {
   const PlanConfig &c = model.config;
   TRY_ASSIGN(std::optional<Target> target, targetOf(c));
-  TRY_ASSIGN(std::optional<MemoryLimit> limit, memoryLimit(c));
-  TRY_ASSIGN(std::vector<StagePlan> plans, planStages(model));
-  fits = checkFits(plans[c.stage].schedule, c);
+  TRY_ASSIGN(SummaryPlans all, summaryPlans(model, explain));
+  fits = std::move(all.fits);
+  const std::vector<StagePlan> &plans = all.stages;
+  const std::optional<MemoryLimit> &limit = all.limit;
   const Schedule &chosen = plans[c.stage].schedule;
   ParamCount params = countParams(chosen);
   std::string out = chosen.name + ": " + countText(params.elems) + " parameters in " +
@@ -309,7 +217,7 @@ StatusOr<std::string> summaryText(const LoadedModel &model, Status &fits) {
   t.row("inputs, constants, scalars", plans,
         kinds({BufferKind::Input, BufferKind::Const, BufferKind::Scalar}));
   t.row("temporaries at the peak", plans,
-        [](const StagePlan &p) { return bytesText(p.memory.temporaries); });
+        [](const StagePlan &p) { return bytesText(p.memory.peak.bytes); });
   t.row("arena", plans, [](const StagePlan &p) { return bytesText(p.memory.arena); });
   t.row("lower bound", plans, [](const StagePlan &p) { return bytesText(p.memory.load); });
   spaceRows(t, plans, "host", &MemoryReport::host);
@@ -334,9 +242,13 @@ StatusOr<std::string> summaryText(const LoadedModel &model, Status &fits) {
     predictionRows(t, plans);
   }
   peakLines(out, plans[c.stage]);
-  TRY_ASSIGN(std::optional<RecomputeSummary> recomputed, recomputeSummary(model, chosen));
-  if (recomputed)
-    out += recomputeLines(*recomputed, c.recompute);
+  if (all.explanation)
+    out += changesText(all.explanation->changes, all.explanation->now, all.explanation->rates,
+                       limit.has_value());
+  else
+    out += "\n--explain plans what would lower it\n";
+  if (all.recomputed)
+    out += recomputeLines(*all.recomputed, c.recompute);
   exceptionLines(out, plans[c.stage]);
   size_t instrs = 0;
   for (const SchedProgram &p : chosen.programs)
@@ -345,98 +257,6 @@ StatusOr<std::string> summaryText(const LoadedModel &model, Status &fits) {
                                 << " ms, stage " << c.stage << " planned and verified in "
                                 << static_cast<int64_t>(plans[c.stage].planMs) << " ms (" << instrs
                                 << " instructions)\n";
-  return out;
-}
-
-StatusOr<std::string> summaryJson(const LoadedModel &model, Status &fits) {
-  TRY_ASSIGN(std::optional<MemoryLimit> limit, memoryLimit(model.config));
-  TRY_ASSIGN(std::vector<StagePlan> plans, planStages(model));
-  const Schedule &chosen = plans[model.config.stage].schedule;
-  fits = checkFits(chosen, model.config);
-  TRY_ASSIGN(std::optional<RecomputeSummary> recomputed, recomputeSummary(model, chosen));
-  std::string out;
-  llvm::raw_string_ostream stream(out);
-  llvm::json::OStream j(stream, 2);
-  auto list = [&](const char *name, const std::vector<std::string> &items) {
-    j.attributeArray(name, [&] {
-      for (const std::string &i : items)
-        j.value(i);
-    });
-  };
-  j.object([&] {
-    const Schedule &s = plans[model.config.stage].schedule;
-    ParamCount params = countParams(s);
-    j.attribute("model", s.name);
-    j.attribute("stage", model.config.stage);
-    j.attribute("world_size", model.config.world);
-    j.attribute("micro_batch", model.config.microBatch);
-    j.attribute("gradient_accumulation_steps", model.config.gradAccum);
-    j.attribute("train_batch", model.config.trainBatch);
-    j.attribute("parameters", params.elems);
-    j.attribute("trained_parameters", params.trainedElems);
-    if (limit)
-      j.attributeObject("limit", [&] {
-        j.attribute("name", limit->name);
-        j.attribute("capacity_bytes", limit->capacity);
-        j.attribute("reserve_bytes", limit->reserve);
-      });
-    if (recomputed)
-      recomputeJson(j, *recomputed, model.config.recompute);
-    list("assumptions", model.config.assumptions);
-    list("no_effect", model.config.noEffect);
-    list("warnings", model.report.warnings);
-    list("unused", unusedParams(model, s));
-    j.attributeArray("stages", [&] {
-      for (const StagePlan &p : plans)
-        j.object([&] {
-          j.attribute("stage", p.stage);
-          j.attribute("arena_bytes", p.memory.arena);
-          if (limit) {
-            j.attribute("spare_bytes", limit->available() - p.memory.arena);
-            j.attribute("verdict", verdictText(p.memory, *limit));
-          }
-          j.attribute("host_bytes", p.memory.host.arena);
-          j.attribute("nvme_bytes", p.memory.nvme.arena);
-          j.attribute("lower_bound_bytes", p.memory.load);
-          j.attribute("temporaries_bytes", p.memory.temporaries);
-          j.attributeObject("persistent_bytes", [&] {
-            for (auto [kind, bytes] : p.memory.persistent)
-              j.attribute(text(kind), bytes);
-          });
-          j.attributeObject("peak", [&] {
-            j.attribute("program", p.memory.peakProgram);
-            j.attribute("instruction", p.memory.peakInstr);
-            j.attributeArray("live", [&] {
-              for (size_t i = 0; i < p.memory.live.size() && i < 10; ++i)
-                j.object([&] {
-                  j.attribute("name", p.memory.live[i].name);
-                  j.attribute("bytes", p.memory.live[i].bytes);
-                });
-            });
-          });
-          j.attribute("sent_bytes", p.traffic.sentBytes);
-          j.attribute("sent_scalar_bytes", p.traffic.scalarBytes);
-          j.attribute("gathered_parameters", p.traffic.gatheredElems);
-          j.attribute("resident_parameters", p.traffic.residentElems);
-          j.attributeArray("buckets", [&] {
-            for (const BucketTraffic &b : p.traffic.buckets)
-              j.object([&] {
-                j.attribute("name", b.bucket);
-                j.attribute("elems", b.validElems);
-                j.attribute("padding", b.paddingElems);
-                j.attribute("gathers", b.gathers);
-                j.attribute("reductions", b.reductions);
-                j.attribute("sent_bytes", b.sentBytes);
-                j.attribute("resident", b.resident);
-              });
-          });
-          if (p.predicted)
-            predictionJson(j, *p.predicted);
-          j.attribute("plan_ms", p.planMs);
-        });
-    });
-  });
-  stream << "\n";
   return out;
 }
 

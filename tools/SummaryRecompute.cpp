@@ -16,9 +16,7 @@ static StatusOr<std::string> reason(const PlanConfig &c, const Schedule &s) {
     return std::string("keeps everything: no memory is given; --target or --device-memory sets it");
   if (c.recompute == "auto" && s.arenas[0].bytes <= limit->available())
     return std::string("keeps everything: the plan fits");
-  MemoryReport m = memoryReport(s);
-  return "saves nothing: the peak is at " + m.peakInstr +
-         (m.peakOrigin.empty() ? "" : " (" + m.peakOrigin + ")") + " also with it";
+  return "saves nothing: the peak is at " + peakOf(s, Space::Device).where() + " also with it";
 }
 
 StatusOr<std::optional<RecomputeSummary>> recomputeSummary(const LoadedModel &model,

@@ -4,6 +4,7 @@
 #include "frontend/ConfigFile.h"
 #include "frontend/Units.h"
 #include "ir/GraphText.h"
+#include "tools/Advice.h"
 #include "tools/Args.h"
 #include "tools/Diagnostics.h"
 #include "tools/LayoutTool.h"
@@ -29,6 +30,9 @@ static cl::opt<std::string> emitKind(
 static cl::opt<std::string> outPath("o", cl::init("-"), cl::value_desc("FILE"),
                                     cl::cat(outputCategory),
                                     cl::desc("Where to print it (default: standard output)"));
+static cl::opt<bool>
+    explain("explain", cl::cat(outputCategory),
+            cl::desc("Say in the summary what would lower the peak, and what each costs"));
 static cl::OptionCategory paramsCategory("States by formula (instead of a model)");
 static cl::opt<std::string>
     paramCount("params", cl::value_desc("7e9"), cl::cat(paramsCategory),
@@ -65,9 +69,9 @@ static StatusOr<std::string> text(LoadedModel &model, Status &verdict) {
   if (emitKind == "config")
     return printConfig(model.config);
   if (emitKind == "summary" && passOptions().stopAfter.empty())
-    return summaryText(model, verdict);
+    return summaryText(model, verdict, explain);
   if (emitKind == "json")
-    return summaryJson(model, verdict);
+    return summaryJson(model, verdict, explain);
   if (emitKind == "pareto")
     return paretoText(model);
   std::unique_ptr<Module> module;
@@ -78,7 +82,8 @@ static StatusOr<std::string> text(LoadedModel &model, Status &verdict) {
     return memoryText(s);
   if (emitKind == "timeline")
     return timelineText(s, model.config);
-  TRY(checkFits(s, model.config));
+  if (Status fits = checkFits(s, model.config); !fits.ok())
+    return withAdvice(std::move(fits), model, &s);
   return printSchedule(s);
 }
 
@@ -115,7 +120,7 @@ static Status runLayout() {
   if (check && layoutPath.getNumOccurrences())
     return Status::error("--layout and --check-layout cannot be given together");
   TRY(refuseFlags(command, {&planCategory(), &passCategory(), &importCategory(), &paramsCategory},
-                  {&emitKind}));
+                  {&emitKind, &explain}));
   int64_t bytes = 0;
   double seconds = 0;
   if (capacity.getNumOccurrences()) {
@@ -152,7 +157,7 @@ static Status runLayout() {
 // The table and, with -o FILE.json, a config; or the config alone.
 static Status runParams() {
   std::string command = "--params";
-  TRY(refuseFlags(command, {&passCategory(), &importCategory()}, {}));
+  TRY(refuseFlags(command, {&passCategory(), &importCategory()}, {&explain}));
   if (emitKind != "summary" && emitKind != "config")
     return Status::error("--emit " + emitKind +
                          " needs a model; with --params it is summary or config");
@@ -188,6 +193,8 @@ static Status run() {
     return write(targetList(), outPath);
   if (paramCount.getNumOccurrences())
     return runParams();
+  if (explain && emitKind != "summary" && emitKind != "json")
+    return Status::error("--explain is about the summary, not --emit " + emitKind);
   if (modelPath.empty())
     return Status::error("no model is given")
         .note("try dsplan model.onnx --stage 3, or dsplan --help");

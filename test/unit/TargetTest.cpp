@@ -162,8 +162,8 @@ TEST(Fit, VerdictsNameWhatMakesUpTheShortage) {
   MemoryReport m;
   m.persistent = {{BufferKind::Param, 4 * kGiB}, {BufferKind::State, 8 * kGiB}};
   for (int layer = 0; layer < 12; ++layer)
-    m.live.push_back({"h." + std::to_string(layer) + ".softmax", kGiB});
-  m.live.push_back({"logits", 3 * kGiB});
+    m.peak.live.push_back({"h." + std::to_string(layer) + ".softmax", kGiB});
+  m.peak.live.push_back({"logits", 3 * kGiB});
   m.arena = 27 * kGiB;
   MemoryLimit limit{"box", 30 * kGiB, kGiB};
   EXPECT_EQ(verdictText(m, limit), "fits, 2.0 GiB spare");
