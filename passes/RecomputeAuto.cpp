@@ -14,10 +14,7 @@
 
 namespace ds {
 
-namespace {
-
-// The forward phase as a chain: repeated blocks in their order, and what stands before, between and behind them.
-std::vector<Launches> chainOf(Program &p, const RecomputeModel &m) {
+std::vector<Launches> recomputeBlocks(Program &p, const RecomputeModel &m) {
   llvm::DenseMap<const Op *, int> blockOf;
   std::vector<Block> blocks = repeatedBlocks(p);
   for (size_t b = 0; b < blocks.size(); ++b)
@@ -44,8 +41,6 @@ std::vector<Launches> chainOf(Program &p, const RecomputeModel &m) {
   return chain;
 }
 
-} // namespace
-
 struct RecomputeChooser::Chain {
   std::vector<Launches> blocks;
   std::vector<int> classOf;                         // by block
@@ -55,7 +50,7 @@ struct RecomputeChooser::Chain {
   std::vector<std::pair<int, int>> backward,
       forward; // by block: its stretches of launches, half-open
 
-  Chain(Program &p, const RecomputeModel &m) : blocks(chainOf(p, m)) {
+  Chain(Program &p, const RecomputeModel &m) : blocks(recomputeBlocks(p, m)) {
     classify(m);
     stretches(m);
     measure(m);

@@ -9,6 +9,10 @@
 
 namespace ds {
 
+/// The forward phase as a chain: repeated blocks in their order, and what stands before, between and behind them. What is
+/// repeated is repeated within its block.
+std::vector<Launches> recomputeBlocks(Program &p, const RecomputeModel &m);
+
 class RecomputeChooser {
 public:
   /// As RecomputeModel.

@@ -9,6 +9,7 @@
 
 #include "llvm/Support/CommandLine.h"
 
+#include <algorithm>
 #include <optional>
 
 namespace ds {
@@ -20,6 +21,13 @@ struct ModelRequest {
   std::optional<int64_t> updates;
 };
 
+/// How far a choice may be from the best one: its time, and one that no choice under the same limits beats.
+struct PlanGap {
+  double seconds = 0, bound = 0; // of an update
+  std::string rates;             // whose they are
+  double part() const { return seconds > 0 ? std::max(0.0, 1 - bound / seconds) : 0; }
+};
+
 /// A model as read, before any pass, with everything that was asked for or assumed.
 struct LoadedModel {
   std::unique_ptr<Module> module;
@@ -27,6 +35,7 @@ struct LoadedModel {
   ImportReport report; // of an ONNX model
   double importMs = 0;
   ModelRequest request;
+  std::optional<PlanGap> gap; // with --offload auto and a limit
 };
 
 /// KEY=VALUE of --set.

@@ -2,9 +2,8 @@
 #include "tools/PlanOffload.h"
 
 #include "frontend/Units.h"
-#include "passes/Simulate.h"
 #include "tools/Fit.h"
-#include "tools/PlanRecompute.h"
+#include "tools/PlanMarket.h"
 #include "tools/Workspace.h"
 
 #include <algorithm>
@@ -57,14 +56,6 @@ std::vector<Candidate> candidates(const PlanConfig &c) {
   return all;
 }
 
-// On the cpu device every stream needs the same cores and the same memory: nothing hides behind anything.
-double secondsOf(const Simulation &sim, bool shared) {
-  int64_t ns = 0;
-  for (const StreamTime &t : sim.streams)
-    ns += t.busy;
-  return 1e-9 * static_cast<double>(shared ? std::max(ns, sim.stepNs()) : sim.stepNs());
-}
-
 PlanConfig with(PlanConfig c, const Candidate &k) {
   c.offloadOptimizer = k.optimizer;
   c.offloadParam = k.param;
@@ -77,6 +68,7 @@ struct Found {
   double seconds = 0;
   int64_t device = 0, host = 0, nvme = 0; // arenas
   int64_t limit = 0;                      // of device memory that it was found under
+  double bound = 0;                       // seconds
 };
 
 int64_t arenaOf(const Schedule &s, Space space) {
@@ -92,19 +84,24 @@ public:
   explicit Search(const LoadedModel &model) : model(model) {}
 
   Status prepare() {
-    const PlanConfig &c = model.config;
-    TRY_ASSIGN(rates, planRates(c));
-    TRY_ASSIGN(std::optional<Target> target, targetOf(c));
-    shared = !target || target->deviceMemory == 0;
-    threads = std::max<int>(1, std::thread::hardware_concurrency() / static_cast<int>(c.world));
+    PlanConfig c = model.config;
+    int threads = std::max<int>(1, std::thread::hardware_concurrency() / static_cast<int>(c.world));
+    workspace = c.workspaceBytes = workspaceRule("cpu", threads, c.world);
+    TRY_ASSIGN(rounds, PlanRounds::prepare(*model.module, c));
+    std::vector<StatePlaces> places;
+    std::string activations = candidates(c)[0].activations;
+    for (const Candidate &k : candidates(c))
+      if (k.activations == activations)
+        places.push_back({k.optimizer, k.param});
+    TRY_ASSIGN(market, PlanMarket::build(*rounds, c, places));
     return {};
   }
 
   /// The fastest plan that fits, if any; `least`: the one with the smallest device arena.
-  StatusOr<std::optional<Found>> best(PlanConfig c, Found &least) const {
+  StatusOr<std::optional<Found>> best(PlanConfig c, Found &least) {
     if (c.recompute.empty())
       c.recompute = "auto";
-    c.workspaceBytes = workspaceRule("cpu", threads, c.world);
+    c.workspaceBytes = workspace;
     std::optional<Found> found;
     std::vector<Candidate> easy; // fit without recomputation: moving more only costs time
     least.device = INT64_MAX;
@@ -112,9 +109,10 @@ public:
       if (std::any_of(easy.begin(), easy.end(), [&](const Candidate &e) { return k.includes(e); }))
         continue;
       PlanConfig mine = with(c, k);
-      TRY_ASSIGN(RecomputePlan p, planRecompute(*model.module, mine));
+      TRY_ASSIGN(RecomputePlan p, planRecompute(*rounds, mine));
+      TRY_ASSIGN(double seconds, updateSeconds(p.schedule, mine));
       Found f{k,
-              secondsOf(simulate(p.schedule, instrTimes(p.schedule, rates)), shared),
+              seconds,
               arenaOf(p.schedule, Space::Device),
               arenaOf(p.schedule, Space::Host),
               arenaOf(p.schedule, Space::Nvme),
@@ -128,14 +126,17 @@ public:
       if (!found || f.seconds < found->seconds)
         found = f;
     }
+    if (found) {
+      TRY_ASSIGN(found->bound, market->bound(c, found->seconds));
+    }
     return found;
   }
 
 private:
   const LoadedModel &model;
-  Rates rates;
-  bool shared = false;
-  int threads = 1;
+  decltype(PlanConfig::workspaceBytes) workspace;
+  std::optional<PlanRounds> rounds;
+  std::optional<PlanMarket> market;
 };
 
 std::string cell(std::string s, size_t width) {
@@ -165,7 +166,18 @@ Status chooseOffload(LoadedModel &model) {
                          Code::DoesNotFit);
   c = with(c, best->what);
   c.assumptions.push_back("offload auto: " + best->what.text());
+  TRY_ASSIGN(std::string rates, planRatesName(c));
+  model.gap = {best->seconds, best->bound, rates};
   return {};
+}
+
+std::string gapLine(const PlanGap &gap) {
+  char part[32];
+  std::snprintf(part, sizeof part, "%.1f", 100 * gap.part());
+  return std::string("\ngap ") + part + " %: by the rates of " + gap.rates + " an update takes " +
+         secondsText(gap.seconds) +
+         "; whatever else is moved or repeated, none that fits takes less than " +
+         secondsText(gap.bound) + "\n";
 }
 
 StatusOr<std::string> paretoText(const LoadedModel &model) {
@@ -198,10 +210,12 @@ StatusOr<std::string> paretoText(const LoadedModel &model) {
     if (front.empty() || f.seconds < front.back().seconds)
       front.push_back(f);
   std::string out = cell("device", 12) + cell("host", 12) + cell("nvme", 12) + cell("update", 12) +
-                    "  slower  flags\n";
+                    "  slower      gap  flags\n";
   for (const Found &f : llvm::reverse(front)) {
     char slower[32];
-    std::snprintf(slower, sizeof slower, "%6.1f %%", 100 * (f.seconds / whole->seconds - 1));
+    std::snprintf(slower, sizeof slower, "%6.1f %% %6.1f %%",
+                  100 * (f.seconds / whole->seconds - 1),
+                  100 * PlanGap{f.seconds, f.bound, {}}.part());
     out += cell(bytesText(f.device), 12) + cell(bytesText(f.host), 12) +
            cell(bytesText(f.nvme), 12) + cell(secondsText(f.seconds), 12) + " " + slower +
            "  --device-memory " + std::to_string(f.limit) + " --offload auto";

@@ -25,62 +25,60 @@ StatusOr<std::string> planRatesName(const PlanConfig &c) {
   return t.name;
 }
 
-// On the cpu every stream needs the same cores and the same memory: nothing hides behind anything.
-StatusOr<double> updateSeconds(const Schedule &s, const PlanConfig &c) {
+StatusOr<bool> timesAddUp(const PlanConfig &c) {
   TRY_ASSIGN(Target t, ratesTarget(c));
-  Simulation sim = simulate(s, instrTimes(s, ratesOf(t, c.world)));
+  return t.deviceMemory == 0;
+}
+
+StatusOr<double> updateSeconds(const Schedule &s, const PlanConfig &c) {
+  TRY_ASSIGN(Rates rates, planRates(c));
+  TRY_ASSIGN(bool addUp, timesAddUp(c));
+  Simulation sim = simulate(s, instrTimes(s, rates));
   int64_t ns = sim.stepNs(), busy = 0;
   for (const StreamTime &stream : sim.streams)
     busy += stream.busy;
-  return 1e-9 * static_cast<double>(t.deviceMemory == 0 ? std::max(ns, busy) : ns);
+  return 1e-9 * static_cast<double>(addUp ? std::max(ns, busy) : ns);
+}
+
+StatusOr<PlanRounds> PlanRounds::prepare(const Module &model, const PlanConfig &c) {
+  PlanRounds r;
+  r.micro = clone(model);
+  std::vector<std::string> all = defaultPipeline();
+  auto at = llvm::find(all, "recompute");
+  r.behind = {at, all.end()};
+  PassOptions options;
+  options.repro = false;
+  TRY(runPasses(*r.micro, c, {all.begin(), at}, options));
+  return r;
+}
+
+StatusOr<RecomputePlan> PlanRounds::plan(PlanConfig c, std::string mode,
+                                         std::vector<std::string> values) const {
+  RecomputePlan p;
+  p.module = clone(*micro);
+  c.recompute = p.mode = std::move(mode);
+  c.recomputeValues = p.values = std::move(values);
+  PassOptions options;
+  options.repro = false;
+  TRY(runPasses(*p.module, c, behind, options));
+  TRY_ASSIGN(p.schedule, scheduleModule(*p.module, c));
+  return p;
 }
 
 namespace {
 
-// The passes before `recompute` run once, those from there on for every choice.
-class Rounds {
-public:
-  Rounds(const Module &model, const PlanConfig &c) : micro(clone(model)), config(c) {
-    std::vector<std::string> all = defaultPipeline();
-    auto at = llvm::find(all, "recompute");
-    before = {all.begin(), at};
-    behind = {at, all.end()};
-    options.repro = false;
-  }
-
-  Status prepare() { return runPasses(*micro, config, before, options); }
-  Program &program() const { return *micro->program("micro"); }
-
-  StatusOr<RecomputePlan> plan(std::string mode, std::vector<std::string> values = {}) const {
-    RecomputePlan p;
-    p.module = clone(*micro);
-    PlanConfig c = config;
-    c.recompute = p.mode = std::move(mode);
-    c.recomputeValues = p.values = std::move(values);
-    TRY(runPasses(*p.module, c, behind, options));
-    TRY_ASSIGN(p.schedule, scheduleModule(*p.module, c));
-    return p;
-  }
-
-private:
-  std::unique_ptr<Module> micro;
-  const PlanConfig &config;
-  std::vector<std::string> before, behind;
-  PassOptions options;
-};
-
 int64_t arenaOf(const RecomputePlan &p) { return p.schedule.arenas[0].bytes; }
 
 // The plan decides: what it needs more or less than the budget moves that of the next choice.
-StatusOr<RecomputePlan> within(int64_t available, const Rates &rates, const Rounds &rounds,
-                               RecomputePlan best) {
+StatusOr<RecomputePlan> within(int64_t available, const Rates &rates, const PlanRounds &rounds,
+                               const PlanConfig &c, RecomputePlan best) {
   constexpr int kRounds = 3;
   RecomputeChooser chooser(rounds.program(), best.schedule, rates);
   int64_t bytes = available - best.schedule.arenas[0].persistentBytes;
   double seconds = 0; // of the best one
   for (int round = 0; round < kRounds; ++round) {
     RecomputeChooser::Choice choice = chooser.choose(bytes);
-    TRY_ASSIGN(RecomputePlan p, rounds.plan("auto", std::move(choice.values)));
+    TRY_ASSIGN(RecomputePlan p, rounds.plan(c, "auto", std::move(choice.values)));
     int64_t over = arenaOf(p) - available;
     if (over <= 0 ? arenaOf(best) > available || choice.seconds < seconds
                   : arenaOf(p) < arenaOf(best)) {
@@ -97,19 +95,22 @@ StatusOr<RecomputePlan> within(int64_t available, const Rates &rates, const Roun
 
 } // namespace
 
-StatusOr<RecomputePlan> planRecompute(const Module &model, const PlanConfig &c) {
+StatusOr<RecomputePlan> planRecompute(const PlanRounds &rounds, const PlanConfig &c) {
   TRY_ASSIGN(std::optional<MemoryLimit> limit, memoryLimit(c));
-  Rounds rounds(model, c);
-  TRY(rounds.prepare());
-  TRY_ASSIGN(RecomputePlan kept, rounds.plan("none"));
+  TRY_ASSIGN(RecomputePlan kept, rounds.plan(c, "none"));
   if (c.recompute != "auto") {
-    TRY_ASSIGN(RecomputePlan p, rounds.plan(c.recompute));
+    TRY_ASSIGN(RecomputePlan p, rounds.plan(c, c.recompute));
     return arenaOf(p) < arenaOf(kept) ? std::move(p) : std::move(kept);
   }
   if (!limit || arenaOf(kept) <= limit->available())
     return kept;
   TRY_ASSIGN(Rates rates, planRates(c));
-  return within(limit->available(), rates, rounds, std::move(kept));
+  return within(limit->available(), rates, rounds, c, std::move(kept));
+}
+
+StatusOr<RecomputePlan> planRecompute(const Module &model, const PlanConfig &c) {
+  TRY_ASSIGN(PlanRounds rounds, PlanRounds::prepare(model, c));
+  return planRecompute(rounds, c);
 }
 
 } // namespace ds

@@ -12,6 +12,8 @@ namespace ds {
 StatusOr<Rates> planRates(const PlanConfig &c);
 /// Whose they are.
 StatusOr<std::string> planRatesName(const PlanConfig &c);
+/// Whether all streams share the machine's processors and memory, so that nothing hides behind anything.
+StatusOr<bool> timesAddUp(const PlanConfig &c);
 /// Predicted by them.
 StatusOr<double> updateSeconds(const Schedule &s, const PlanConfig &c);
 
@@ -21,8 +23,26 @@ struct RecomputePlan {
   std::unique_ptr<Module> module;  // behind all passes
   Schedule schedule;
 };
+
+/// The model behind the passes before `recompute`, which no choice of what to repeat or move changes.
+class PlanRounds {
+public:
+  /// c: complete, with workspaceBytes.
+  static StatusOr<PlanRounds> prepare(const Module &model, const PlanConfig &c);
+
+  Program &program() const { return *micro->program("micro"); }
+  /// The rest of the passes by a config that differs in its choices.
+  StatusOr<RecomputePlan> plan(PlanConfig c, std::string mode,
+                               std::vector<std::string> values = {}) const;
+
+private:
+  std::unique_ptr<Module> micro;
+  std::vector<std::string> behind;
+};
+
 /// Nothing is computed again where that does not make the arena smaller; nor, with auto, without a limit of memory, or where the
 /// plan fits anyway. c: complete, with workspaceBytes.
 StatusOr<RecomputePlan> planRecompute(const Module &model, const PlanConfig &c);
+StatusOr<RecomputePlan> planRecompute(const PlanRounds &rounds, const PlanConfig &c);
 
 } // namespace ds

@@ -2,6 +2,7 @@
 #include "tools/Summary.h"
 
 #include "frontend/Units.h"
+#include "tools/PlanOffload.h"
 #include "tools/SummaryPlans.h"
 
 #include "llvm/Support/raw_ostream.h"
@@ -249,6 +250,8 @@ StatusOr<std::string> summaryText(const LoadedModel &model, Status &fits, bool e
     out += "\n--explain plans what would lower it\n";
   if (all.recomputed)
     out += recomputeLines(*all.recomputed, c.recompute);
+  if (model.gap)
+    out += gapLine(*model.gap);
   exceptionLines(out, plans[c.stage]);
   size_t instrs = 0;
   for (const SchedProgram &p : chosen.programs)

@@ -86,6 +86,12 @@ StatusOr<std::string> summaryJson(const LoadedModel &model, Status &fits, bool e
       });
     if (all.recomputed)
       recomputeJson(j, *all.recomputed, model.config.recompute);
+    if (model.gap)
+      j.attributeObject("offload_auto", [&] {
+        j.attribute("update_seconds", model.gap->seconds);
+        j.attribute("bound_seconds", model.gap->bound);
+        j.attribute("gap", model.gap->part());
+      });
     if (all.explanation)
       changesJson(j, *all.explanation);
     list("assumptions", model.config.assumptions);

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a bucket costs at each place is read off whole plans that move all of them there: the instructions and buffers that
+// belong to it. A persistent buffer belongs to the bucket that its name begins with; a temporary to the bucket that it is
+// fetched, read or gathered from, or that it is packed, reduced or accumulated into.
+#include "passes/Market.h"
+
+#include "passes/Report.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/StringMap.h"
+
+#include <algorithm>
+
+namespace ds {
+
+namespace {
+
+class PlanReader {
+public:
+  PlanReader(const RecomputeModel &m, const Schedule &s, const Rates &r) : schedule(s), rates(r) {
+    for (size_t k = 0; k < m.launches.size(); ++k)
+      launchOf[m.launches[k].op->result()->name] = static_cast<int>(k);
+    for (size_t b = 0; b < s.buckets.size(); ++b)
+      numberOf[s.buckets[b].name] = static_cast<int>(b);
+    for (const Buffer &b : s.persistent)
+      owner.push_back(bucketOfName(b));
+    options.resize(s.buckets.size());
+    for (size_t b = 0; b < s.persistent.size(); ++b)
+      addPersistent(s.persistent[b], owner[b]);
+    for (const SchedProgram &p : s.programs)
+      if (runsPerUpdate(p.name, s.step.gradAccum) > 0)
+        readProgram(p);
+  }
+
+  std::vector<Market::Option> options; // by bucket
+  Market::Option rest;                 // what belongs to none
+
+private:
+  int bucketOfName(const Buffer &b) const {
+    if (b.kind != BufferKind::Param && b.kind != BufferKind::State && b.kind != BufferKind::Accum)
+      return -1;
+    for (llvm::StringRef name = b.name;; name = name.rsplit('.').first)
+      if (auto it = numberOf.find(name); it != numberOf.end())
+        return it->second;
+      else if (!name.contains('.'))
+        return -1;
+  }
+
+  void addPersistent(const Buffer &b, int bucket) {
+    int64_t bytes = (b.bytes + 255) / 256 * 256;
+    if (b.type.space == Space::Device && bucket < 0 && b.kind != BufferKind::Carry)
+      rest.device += bytes;
+    if (bucket >= 0 && b.type.space != Space::Nvme)
+      (b.type.space == Space::Device ? options[bucket].device : options[bucket].host) += bytes;
+  }
+
+  // Moves or makes what buckets are made of.
+  static bool carriesBuckets(const Instr &i) {
+    return i.kind != InstrKind::Launch || i.op == OpKind::Pack || i.op == OpKind::Accumulate ||
+           i.op == OpKind::Cast || i.op == OpKind::Copy || info(i.op).trait == Trait::Optimizer;
+  }
+
+  int bufferOf(const SchedProgram &p, PlaceRef place) const {
+    return place.isView ? p.views[place.index].buffer : place.index;
+  }
+
+  // The bucket of every buffer of p, or -1.
+  std::vector<int> ownersIn(const SchedProgram &p) const {
+    std::vector<int> of = owner;
+    of.resize(owner.size() + p.own.size(), -1);
+    auto pass = [&](const Instr &i, const std::vector<PlaceRef> &from,
+                    const std::vector<PlaceRef> &to) {
+      if (!carriesBuckets(i) || launchOf.count(i.label))
+        return;
+      for (PlaceRef f : from)
+        for (PlaceRef t : to)
+          if (int &o = of[bufferOf(p, t)];
+              o < 0 && bufferOf(p, t) >= static_cast<int>(owner.size()))
+            o = of[bufferOf(p, f)];
+    };
+    for (const Instr &i : p.instrs)
+      pass(i, i.ins, i.outs);
+    for (auto i = p.instrs.rbegin(); i != p.instrs.rend(); ++i)
+      pass(*i, i->outs, i->ins);
+    return of;
+  }
+
+  void readProgram(const SchedProgram &p) {
+    auto runs = static_cast<double>(runsPerUpdate(p.name, schedule.step.gradAccum));
+    std::vector<int> of = ownersIn(p);
+    // Of buffers: the launches of the micro-batch that touch them.
+    std::vector<std::pair<int, int>> touched(of.size(), {INT32_MAX, -1});
+    bool last = p.name == "micro.last" || p.name == "micro.only";
+    for (const Instr &i : p.instrs) {
+      double s = ds::seconds(schedule, p, i, rates) * runs;
+      auto stream = static_cast<int>(i.stream);
+      if (auto it = launchOf.find(i.label); it != launchOf.end()) {
+        rest.seconds[stream] += s;
+        for (const auto *list : {&i.ins, &i.outs})
+          for (PlaceRef place : *list) {
+            auto &[first, end] = touched[bufferOf(p, place)];
+            first = std::min(first, it->second);
+            end = std::max(end, it->second + 1);
+          }
+        continue;
+      }
+      share(p, i, of, s, runs);
+    }
+    for (size_t b = owner.size(); last && b < of.size(); ++b) {
+      const Buffer &own = p.own[b - owner.size()];
+      auto [first, end] = touched[b];
+      if (of[b] >= 0 && first < end && own.type.space == Space::Device)
+        options[of[b]].windows.push_back({first, end, (own.bytes + 255) / 256 * 256});
+    }
+  }
+
+  // By bytes; what it takes beside them belongs to nobody if several buckets share it.
+  void share(const SchedProgram &p, const Instr &i, const std::vector<int> &of, double s,
+             double runs) {
+    auto stream = static_cast<int>(i.stream);
+    llvm::SmallDenseMap<int, double, 4> bytes;
+    double all = 0;
+    for (const auto *list : {&i.ins, &i.outs})
+      for (PlaceRef place : *list)
+        if (int b = of[bufferOf(p, place)]; b >= 0) {
+          PlaceInfo info = resolve(schedule, p, place);
+          bytes[b] += static_cast<double>(info.bytes);
+          all += static_cast<double>(info.bytes);
+        }
+    if (all == 0) {
+      rest.seconds[stream] += s;
+      return;
+    }
+    if (bytes.size() > 1) {
+      double beside = std::min(s, rates.launch * runs);
+      rest.seconds[stream] += beside;
+      s -= beside;
+    }
+    for (auto [b, part] : bytes)
+      options[b].seconds[stream] += s * part / all;
+  }
+
+  const Schedule &schedule;
+  const Rates &rates;
+  llvm::StringMap<int> launchOf, numberOf;
+  std::vector<int> owner; // of persistent buffers: bucket or -1
+};
+
+} // namespace
+
+void addBuckets(Market &market, const RecomputeModel &m, const std::vector<PlacedPlan> &plans,
+                const Rates &r) {
+  for (const PlacedPlan &plan : plans) {
+    PlanReader read(m, *plan.schedule, r);
+    // What belongs to no bucket is nearly the same everywhere; a mixture of two plans needs what either of them does.
+    read.options.push_back(read.rest);
+    market.buckets.resize(read.options.size());
+    for (size_t b = 0; b < read.options.size(); ++b) {
+      bool isBucket = b < plan.schedule->buckets.size();
+      market.buckets[b].name = isBucket ? plan.schedule->buckets[b].name : "";
+      read.options[b].optimizer = plan.optimizer;
+      read.options[b].param = plan.param;
+      market.buckets[b].options.push_back(std::move(read.options[b]));
+    }
+  }
+}
+
+} // namespace ds

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The bound on time within a limit of memory, against all decisions of small random markets: every set of launches that may be
+// repeated, every set of values that may be moved, every place of the buckets. What a decision needs is read off the whole
+// list of launches.
+#include "passes/MarketBound.h"
+#include "test/unit/RecomputeSamples.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+using namespace ds;
+
+namespace {
+
+constexpr int kCompute = static_cast<int>(Stream::Compute), kDown = static_cast<int>(Stream::D2h),
+              kUp = static_cast<int>(Stream::H2d), kHost = static_cast<int>(Stream::Host);
+
+struct Sample {
+  double slow = 1; // of copies
+  double copySeconds(int64_t bytes) const { return slow * (1 + static_cast<double>(bytes) / 512); }
+
+  RecomputeModel model;
+  std::vector<Launches> blocks;
+  Market market;
+};
+
+Sample randomSample(std::mt19937 &random, int forward, int backward, double slow) {
+  Sample s;
+  s.slow = slow;
+  s.model = randomModel(random, forward, backward);
+  for (int k = 0; k < forward; ++k) {
+    if (k == 0 || below(random, 3) == 0)
+      s.blocks.emplace_back();
+    s.blocks.back().push_back(k);
+  }
+  s.market = marketOf(s.model, s.blocks, 1, [&](int64_t bytes) { return s.copySeconds(bytes); });
+  for (const RecomputeModel::Launch &l : s.model.launches)
+    s.market.seconds[kCompute] += l.seconds;
+  for (int64_t b = below(random, 3); b > 0; --b) {
+    Market::Bucket bucket;
+    for (int o = 0; o < 2; ++o) {
+      Market::Option option;
+      (o ? option.host : option.device) = 256 * (1 + below(random, 6));
+      option.seconds[o ? kHost : kCompute] = static_cast<double>(1 + below(random, 9));
+      option.seconds[kDown] = o ? static_cast<double>(1 + below(random, 9)) : 0;
+      if (o)
+        option.windows.push_back({0, static_cast<int>(1 + below(random, forward)), 256});
+      bucket.options.push_back(option);
+    }
+    s.market.buckets.push_back(bucket);
+  }
+  return s;
+}
+
+struct Outcome {
+  double peak = 0;
+  StreamSeconds busy{};
+};
+
+// The rule of plans: nothing outside of a block reads what is repeated in it.
+bool mayRepeat(const Sample &s, int k) {
+  for (const Launches &block : s.blocks)
+    if (std::count(block.begin(), block.end(), k))
+      for (int v : s.model.launches[k].out)
+        for (int u : s.model.storages[v].users)
+          if (u < s.model.firstBackward && !std::count(block.begin(), block.end(), u))
+            return false;
+  return s.model.launches[k].repeatable;
+}
+
+Outcome judge(const Sample &s, const std::vector<bool> &again, uint32_t moved, uint32_t places) {
+  const RecomputeModel &m = s.model;
+  Outcome out;
+  out.busy = s.market.seconds;
+  Walk w = walk(m, again);
+  int launches = static_cast<int>(w.order.size());
+  std::vector<int> launchAt; // of the micro-batch, by place in the list
+  std::vector<double> live;
+  for (auto [launch, repeated] : w.order) {
+    launchAt.push_back(repeated ? -1 : launch);
+    live.push_back(static_cast<double>(m.launches[launch].work));
+    if (repeated)
+      out.busy[kCompute] += m.launches[launch].seconds;
+  }
+  for (const auto &[key, life] : w.lives) {
+    auto [v, copy] = key;
+    // The last use in forward, and the first behind it.
+    int last = life.first, first = life.second + 1;
+    for (int t = life.first + 1; t <= life.second; ++t) {
+      auto [launch, repeated] = w.order[t];
+      const std::vector<int> &in = m.launches[launch].in;
+      if (!std::count(in.begin(), in.end(), v))
+        continue;
+      if (!repeated && launch < m.firstBackward)
+        last = t;
+      else
+        first = std::min(first, t);
+    }
+    bool away =
+        !copy && (moved >> v & 1) && m.storages[v].maker < m.firstBackward && first <= life.second;
+    if (away) {
+      out.busy[kDown] += s.copySeconds(m.storages[v].bytes);
+      out.busy[kUp] += s.copySeconds(m.storages[v].bytes);
+    }
+    for (int t = life.first; t <= life.second; ++t)
+      if (!away || t <= last || t >= first)
+        live[t] += static_cast<double>(m.storages[v].bytes);
+  }
+  double update = 0;
+  for (size_t b = 0; b < s.market.buckets.size(); ++b) {
+    const Market::Option &o = s.market.buckets[b].options[places >> b & 1];
+    update += static_cast<double>(o.device);
+    for (int k = 0; k < kStreams; ++k)
+      out.busy[k] += o.seconds[k];
+    for (int t = 0; t < launches; ++t) {
+      live[t] += static_cast<double>(o.device);
+      for (const Market::Window &window : o.windows)
+        if (window.first <= launchAt[t] && launchAt[t] < window.end)
+          live[t] += static_cast<double>(window.bytes);
+    }
+  }
+  out.peak = std::max(update, *std::max_element(live.begin(), live.end()));
+  return out;
+}
+
+double secondsOf(const StreamSeconds &busy, bool shared) {
+  double sum = 0, most = 0;
+  for (double b : busy) {
+    sum += b;
+    most = std::max(most, b);
+  }
+  return shared ? sum : most;
+}
+
+void compare(bool shared) {
+  std::mt19937 random(shared ? 11 : 12);
+  double open = 0, optima = 0, bounds = 0;
+  int bound = 0;
+  for (int round = 0; round < 150; ++round) {
+    int forward = 2 + round % 5;
+    Sample s = randomSample(random, forward, 2 + round % 4, shared ? 1 : 40);
+    std::vector<Outcome> all;
+    auto values = static_cast<uint32_t>(s.model.storages.size());
+    uint32_t saved = 0; // that may be moved
+    for (uint32_t v = 0; v < values; ++v)
+      saved |= s.model.storages[v].maker < forward ? 1u << v : 0;
+    for (uint32_t set = 0; set < 1u << forward; ++set) {
+      std::vector<bool> again;
+      bool allowed = true;
+      for (int k = 0; k < forward; ++k) {
+        again.push_back(set >> k & 1);
+        allowed &= !again[k] || mayRepeat(s, k);
+      }
+      for (uint32_t moved = saved; allowed; moved = (moved - 1) & saved) {
+        for (uint32_t places = 0; places < 1u << s.market.buckets.size(); ++places)
+          all.push_back(judge(s, again, moved, places));
+        if (!moved)
+          break;
+      }
+    }
+    double least = 1e300, most = 0, fastest = 1e300;
+    for (const Outcome &o : all) {
+      least = std::min(least, o.peak);
+      fastest = std::min(fastest, secondsOf(o.busy, shared));
+    }
+    for (const Outcome &o : all)
+      if (secondsOf(o.busy, shared) <= fastest)
+        most = std::max(most, o.peak);
+    for (int k = 0; k < 4; ++k) {
+      double limit = least + (most - least) * k / 4;
+      double optimum = 1e300;
+      for (const Outcome &o : all)
+        if (o.peak <= limit)
+          optimum = std::min(optimum, secondsOf(o.busy, shared));
+      MarketLimits limits{static_cast<int64_t>(limit), 0, shared, true};
+      MarketBound b = lowerBound(s.market, limits, optimum);
+      ASSERT_LE(b.seconds, optimum + 1e-6) << "round " << round << " limit " << limit;
+      open += fastest;
+      optima += optimum;
+      bounds += b.seconds;
+      bound += b.seconds > fastest + 1e-6;
+    }
+  }
+  // Not an empty truth.
+  EXPECT_GT(bound, shared ? 250 : 80);
+  if (shared) { // else links hide behind compute up to the last whole value
+    EXPECT_GT(bounds - open, 0.6 * (optima - open));
+  }
+}
+
+TEST(Market, BoundIsAtMostTheBestOfAllDecisionsOnOneMachine) { compare(/*shared=*/true); }
+TEST(Market, BoundIsAtMostTheBestOfAllDecisionsOnStreams) { compare(/*shared=*/false); }
+
+} // namespace
