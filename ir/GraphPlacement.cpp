@@ -157,10 +157,14 @@ Status Placer::run() {
   default:
     break;
   }
+  bool addsAlike = c.kind == OpKind::Add && c.in[0].placement == c.in[1].placement &&
+                   c.in[0].axes == c.in[1].axes && c.in[0].dims == c.in[1].dims;
+  if (addsAlike && c.in[0].isPartial())
+    return setAll(Placement::Partial, c.in[0].axes);
   for (size_t i = 0; i < c.in.size(); ++i)
     if (c.in[i].isPartial())
-      return c.error("a partial value feeds only reduce_scatter, all_reduce, accumulate, view and "
-                     "transfers, but " +
+      return c.error("a partial value feeds only reduce_scatter, all_reduce, accumulate, view, "
+                     "transfers and the addition to one of equal placement, but " +
                          operand(i),
                      "G10");
   if (any(Placement::Shard))

@@ -277,7 +277,10 @@ private:
   // would live to the program's end.
   void elide(Op &op) {
     auto made = emitted.find(op.operands[0]->def);
-    if (made != emitted.end() && prog.instrs[made->second].stream != Stream::Compute)
+    if (made == emitted.end())
+      return;
+    Stream s = prog.instrs[made->second].stream;
+    if (s != Stream::Compute && s != Stream::Host)
       throttles.push_back(made->second);
   }
 

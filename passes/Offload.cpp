@@ -5,6 +5,7 @@
 //   accumulate %b.grad -> @b.acc   ->   %b.grad.host = offload %b.grad; accumulate %b.grad.host -> @b.acc
 //   use (view @b at 0)             ->   %b.full = fetch @b; use (view %b.full at 0)
 //   all_gather @b                  ->   %b.part = fetch @b; all_gather %b.part
+// The norm's squares are summed on the host bucket by bucket, as soon as a gradient is complete, beside backward.
 // Saved activations wait there for backward where dsplan.offload_activations matches (OffloadActivations.cpp).
 // What the host updates has its gradient there, too. Small parameters, which stay gathered, never leave.
 #include "passes/Offload.h"
@@ -117,22 +118,59 @@ private:
     for (Op &op : p.ops)
       if (!op.bound.empty() && gradients.count(op.bound[0]))
         ops.push_back(&op);
+    bool completes = p.name == "micro.only" || p.name == "micro.last";
+    Value *squares = nullptr;
     for (Op *op : ops) {
       Builder b(module, p);
       b.phase = op->phase;
       b.before = op;
       b.origin = {op->origin.node, op->origin.module, kOffloadPass};
-      if (op->kind == OpKind::Accumulate) {
-        Value *v = op->operands.back();
-        op->setOperand(static_cast<int>(op->operands.size()) - 1,
-                       b.op(OpKind::Offload, {v}, v->name + ".host"));
-        continue;
-      }
-      std::string name = op->bound[0]->name + ".new"; // a reduction at the window's boundary
-      Op *sum = b.create(op->kind, op->operands, {name}, op->attrs);
-      b.create(OpKind::Offload, {sum->result()}, {}, {}, {op->bound[0]});
-      module.eraseOp(op);
+      auto next = std::next(op->getIterator());
+      Symbol &acc = *op->bound[0];
+      Value *whole = op->kind == OpKind::Accumulate ? add(b, *op) : store(b, *op);
+      b.before = next == p.ops.end() ? nullptr : &*next;
+      if (completes)
+        squares = addSquares(b, whole, squares, acc.name + ".squares");
     }
+    if (!squares)
+      return;
+    Builder b(module, p);
+    b.phase = Phase::Backward;
+    b.origin.pass = kOffloadPass;
+    plan.squares = module.addSymbol(SymbolKind::Accum, module.uniqueSymbolName("grad_bins.acc"),
+                                    squares->type);
+    b.create(OpKind::Accumulate, {squares}, {}, {{"first", true}}, {plan.squares});
+  }
+
+  /// Returns what the accumulator holds then.
+  Value *add(Builder &b, Op &op) {
+    Symbol &acc = *op.bound[0];
+    Value *v = op.operands.back(), *host = b.op(OpKind::Offload, {v}, v->name + ".host");
+    if (op.operands.size() == 2) {
+      Value *sum = b.op(OpKind::Accumulate, {op.operands[0], host}, acc.name + ".new");
+      module.eraseOp(&op);
+      return sum;
+    }
+    if (host->type.dtype != acc.type.dtype)
+      host = b.op(OpKind::Cast, {host}, acc.name + ".new",
+                  {{"to", std::string(text(acc.type.dtype))}});
+    op.setOperand(0, host);
+    return host;
+  }
+
+  /// A reduction at the window's boundary.
+  Value *store(Builder &b, Op &op) {
+    Symbol &acc = *op.bound[0];
+    Op *sum = b.create(op.kind, op.operands, {acc.name + ".new"}, op.attrs);
+    Value *host = b.op(OpKind::Offload, {sum->result()}, acc.name + ".host");
+    b.create(OpKind::Accumulate, {host}, {}, {{"first", true}}, {&acc});
+    module.eraseOp(&op);
+    return host;
+  }
+
+  Value *addSquares(Builder &b, Value *gradient, Value *sum, const std::string &name) {
+    Value *squares = b.op(OpKind::SumSquares, {gradient}, name);
+    return sum ? b.op(OpKind::Add, {sum, squares}, "grad_bins.sum") : squares;
   }
 
   Module &module;

@@ -16,6 +16,7 @@ inline constexpr char kOffloadPass[] = "offload";
 struct OffloadPlan {
   llvm::SmallPtrSet<const Symbol *, 32> moved; // buckets that the host updates
   int64_t buffers = 4;                         // of them under way at once in @update
+  Symbol *squares = nullptr;                   // the sum of squares of their gradients, as bins
 };
 
 /// Lets saved values of p whose name or module path matches wait for backward in host memory.

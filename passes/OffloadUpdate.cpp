@@ -190,23 +190,24 @@ private:
     module.eraseOp(&op);
   }
 
-  // Squares are summed where the gradients lie; the bins are whole numbers, so that their sum is exact.
+  // Squares are summed where the gradients lie, on the host in the last micro-batch already; the bins are whole numbers, so
+  // that their sum is exact.
   void splitSumOfSquares() {
     llvm::SmallVector<Op *, 1> sums;
     for (Op &op : update.ops)
       if (op.kind == OpKind::SumSquares)
         sums.push_back(&op);
     for (Op *op : sums) {
-      llvm::SmallVector<Value *, 16> here, there;
+      llvm::SmallVector<Value *, 16> here;
       for (Value *v : op->operands)
-        (v->type.space == Space::Host ? there : here).push_back(v);
-      if (there.empty())
+        if (v->type.space == Space::Device)
+          here.push_back(v);
+      if (here.size() == op->operands.size())
         continue;
       b.before = op;
       std::string name = op->result()->name;
       module.rename(update, op->result(), update.uniqueName(name + ".old"));
-      Value *host = b.op(OpKind::SumSquares, there, name + ".host");
-      Value *sum = b.op(OpKind::Fetch, {host}, here.empty() ? name : name + ".fetched");
+      Value *sum = b.op(OpKind::Fetch, {plan.squares}, here.empty() ? name : name + ".fetched");
       if (here.empty()) {
         replaceAllUses(op->result(), sum, &update);
         module.eraseOp(op);
@@ -230,12 +231,19 @@ private:
   }
 
   // In the order of the list a transfer's staging memory lives from what fills it to what empties it. So reads come some
-  // buckets ahead of their optimizer and what it leaves goes one behind: `buffers` buckets are under way at once.
+  // buckets ahead of their optimizer and what it leaves goes one behind, without reads some: `buffers` buckets are under way
+  // at once.
   void arrange() {
     if (stages.empty())
       return;
+    // Small buckets that every rank keeps come first: behind a gather of these at the end, all gathers of the next forward
+    // would wait.
+    std::stable_partition(stages.begin(), stages.end(), [](const Staged &s) {
+      return !s.behind.empty() && s.behind.back()->kind == OpKind::AllGather;
+    });
     auto n = static_cast<int64_t>(stages.size());
-    int64_t behind = plan.buffers > 1 ? 1 : 0,
+    bool reads = llvm::any_of(stages, [](const Staged &s) { return !s.before.empty(); });
+    int64_t behind = std::clamp<int64_t>(plan.buffers - 1, 0, reads ? 1 : n),
             ahead = std::max<int64_t>(0, plan.buffers - 1 - behind);
     Op *first = nullptr; // the first op that is behind all of them
     llvm::SmallPtrSet<Op *, 32> all;

@@ -31,8 +31,8 @@ static Value *throughReshapes(Value *v) {
   return v;
 }
 
-// accumulate %v -> @acc {first}, with no other use of %v and no other access to @acc in this program: %v is made in
-// @acc. A whole gradient buffer less, and a copy.
+// accumulate %v -> @acc {first}, with no other use of %v than by its norm and no other access to @acc in this program: %v is
+// made in @acc. A whole gradient buffer less, and a copy.
 void Storage::placeFirstStores(Program &p) {
   llvm::SmallPtrSet<const Value *, 16> readInProgram;
   for (Op &op : p.ops)
@@ -43,8 +43,10 @@ void Storage::placeFirstStores(Program &p) {
     Value *v = op.operands[0];
     Symbol *acc = op.bound[0];
     bool made = v->def && (v->def->kind == OpKind::Pack || v->def->kind == OpKind::ReduceScatter ||
-                           v->def->kind == OpKind::Offload);
-    if (!made || v->users.size() != 1 || readInProgram.count(acc))
+                           v->def->kind == OpKind::Offload || v->def->kind == OpKind::Cast);
+    bool reads = llvm::all_of(
+        v->users, [&](Op *user) { return user == &op || user->kind == OpKind::SumSquares; });
+    if (!made || !reads || readInProgram.count(acc))
       continue;
     if (v->type.dtype != acc->type.dtype || v->type.dims != acc->type.dims ||
         v->type.space != acc->type.space)
