@@ -37,7 +37,7 @@ Device sleepingDevice() {
   return {"sleep", {{"sleep", [](const char *, DType) { return &kernel; }}}};
 }
 
-Schedule planned(int64_t stage, int64_t gradAccum, const char *carry) {
+Schedule planned(int64_t stage, int64_t gradAccum, const char *carry, bool offload = false) {
   auto m = parseModule(kDamageMlp, "mlp.dsir");
   EXPECT_TRUE(m.ok()) << m.status().str();
   PlanConfig c;
@@ -45,6 +45,7 @@ Schedule planned(int64_t stage, int64_t gradAccum, const char *carry) {
   c.trainBatch = 8 * gradAccum;
   c.persistenceThreshold = 0;
   c.carry = carry;
+  c.offloadOptimizer = offload ? "cpu" : "";
   c.optimizer.type = "adam";
   c.loss.kind = LossConfig::Kind::Mse;
   c.loss.logits = "logits";
@@ -145,5 +146,13 @@ TEST(SimulateExecutor, RealRunsGoByTheRules) {
   {
     SCOPED_TRACE("stage 3, a gather carried");
     expectTheRules(planned(3, 2, "on"));
+  }
+  {
+    SCOPED_TRACE("host updates carried");
+    Schedule s = planned(2, 1, "on", true);
+    const SchedProgram &update = *s.program("update");
+    EXPECT_TRUE(std::ranges::any_of(
+        carriedOut(update), [&](int k) { return update.instrs[k].stream == Stream::Host; }));
+    expectTheRules(s);
   }
 }
