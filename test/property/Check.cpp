@@ -115,6 +115,7 @@ PlanConfig oneRank(PlanConfig c) {
   c.persistenceThreshold = plain.persistenceThreshold;
   c.reduce = c.recompute = c.offloadOptimizer = c.offloadParam = "";
   c.offloadRatio = plain.offloadRatio;
+  c.offloadBuffers = plain.offloadBuffers;
   return c;
 }
 

@@ -58,14 +58,16 @@ static void drawPlan(Choices &c, PlanConfig &p) {
   p.carry = c.of(carry);
 }
 
-// Host memory takes what the stage allows.
+// Host memory and nvme take what the stage allows.
 static void drawOffload(Choices &c, PlanConfig &p) {
+  auto place = [&] { return c.chance(30) ? "nvme" : "cpu"; };
   if ((p.stage > 0 || p.world == 1) && c.chance(40)) {
-    p.offloadOptimizer = "cpu";
+    p.offloadOptimizer = place();
     p.offloadRatio = c.chance(30) ? 0.5 : 1;
+    p.offloadBuffers = 1 + c.below(4);
   }
   if ((p.stage == 3 || p.world == 1) && c.chance(40))
-    p.offloadParam = "cpu";
+    p.offloadParam = place();
 }
 
 static void drawOptimizer(Choices &c, PlanConfig &p) {

@@ -155,6 +155,7 @@ private:
     set(&PlanConfig::offloadOptimizer, std::string()); // first: other stages may refuse it
     set(&PlanConfig::offloadParam, std::string());
     set(&PlanConfig::offloadRatio, plain.offloadRatio);
+    set(&PlanConfig::offloadBuffers, plain.offloadBuffers);
     for (int64_t stage : {0, 1, 2})
       if (stage < best.spec.config.stage)
         attempt([&](CaseSpec &s) { s.config.stage = stage; });

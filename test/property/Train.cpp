@@ -65,6 +65,8 @@ StatusOr<Trained> train(Module &m, const PlanConfig &c, const RunSetup &setup,
   o.data = "synthetic:" + std::to_string(setup.dataSeed);
   o.threads = 1;
   o.arenaFill = setup.arenaFill;
+  TemporaryFolder disk;
+  o.nvmePath = disk.path;
   TRY_ASSIGN(std::unique_ptr<Trainer> t, Trainer::create(std::move(s), device, o));
   Trained run;
   for (int u = 0; u < setup.updates; ++u) {

@@ -113,8 +113,9 @@ TEST(OverlapHost, UpdatesRunOnIntoTheNextForward) {
     EXPECT_EQ(carried.weights, joined.weights);
     EXPECT_GT(carried.hostMs, 0.15 * computeMs * (kUpdates - 1));
     best = std::max(best, carried.hiddenMs / carried.hostMs);
-    std::printf("the host's optimizer takes %.0f %% of the compute time, %.0f %% of that is hidden\n",
-                100 * carried.hostMs / carried.computeMs, 100 * carried.hiddenMs / carried.hostMs);
+    std::printf(
+        "the host's optimizer takes %.0f %% of the compute time, %.0f %% of that is hidden\n",
+        100 * carried.hostMs / carried.computeMs, 100 * carried.hiddenMs / carried.hostMs);
   }
   EXPECT_GE(best, 0.5);
 }

@@ -84,6 +84,15 @@ std::set<std::string> featuresOf(const Case &c) {
     has.insert(p->scheduler.type.empty() ? "constant" : p->scheduler.type);
     has.insert("carry " + p->carry);
     has.insert("dtype " + p->dtype);
+    has.insert(p->recompute.empty() ? "recompute nothing" : "recompute");
+    has.insert("optimizer on " + p->offloadOptimizer);
+    has.insert("parameters on " + p->offloadParam);
+    if (p->offloadOptimizer.empty())
+      continue;
+    bool runsOn = p->overlap && p->carry != "off";
+    has.insert(runsOn ? "host updates run on" : "host updates end");
+    has.insert(p->offloadRatio < 1 ? "a part on the host" : "all on the host");
+    has.insert(p->offloadBuffers == 1 ? "one buffer" : "buffers");
   }
   has.insert("world " + std::to_string(c.config.world));
   has.insert("accumulation " + std::to_string(c.config.gradAccum));
@@ -134,6 +143,18 @@ TEST(Property, TheDailySeedsDrawEveryFeature) {
                              "carry ",
                              "carry on",
                              "carry off",
+                             "recompute nothing",
+                             "recompute",
+                             "optimizer on cpu",
+                             "optimizer on nvme",
+                             "parameters on cpu",
+                             "parameters on nvme",
+                             "host updates run on",
+                             "host updates end",
+                             "a part on the host",
+                             "all on the host",
+                             "one buffer",
+                             "buffers",
                              "dtype ",
                              "dtype f32",
                              "dtype f64",
