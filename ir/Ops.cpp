@@ -58,6 +58,12 @@ int tiedOperand(OpKind k, int result, int numOperands) {
   }
 }
 
+bool mayOverwrite(OpKind k, int operand) {
+  Trait t = info(k).trait;
+  return t == Trait::Elementwise || (t == Trait::OverFirst && operand == 0) ||
+         (t == Trait::OverEither && operand < 2);
+}
+
 int bucketOperands(OpKind k) {
   const OpInfo &op = info(k);
   return op.trait == Trait::Optimizer ? 1 + op.outs - updatedResult(k) : 0;

@@ -18,7 +18,17 @@ enum class OpKind : uint8_t {
 #undef OP
 };
 
-enum class Trait : uint8_t { Pure, Elementwise, View, Collective, Transfer, Optimizer, Effect };
+enum class Trait : uint8_t {
+  Pure,
+  OverFirst,
+  OverEither,
+  Elementwise,
+  View,
+  Collective,
+  Transfer,
+  Optimizer,
+  Effect
+};
 
 struct OpInfo {
   OpKind kind;
@@ -43,6 +53,9 @@ const std::vector<std::string> &opTexts(); // all mnemonics, for "did you mean"
 /// The operand whose storage result r updates in place (optimizers, accumulate, advance), or -1.
 /// A tied result bound to symbol @s must have @s itself, or a view of it, as that operand.
 int tiedOperand(OpKind k, int result, int numOperands);
+/// Whether result 0 may be written over this operand if both have one layout: every kernel reads what it needs of the
+/// operand before it writes there.
+bool mayOverwrite(OpKind k, int operand);
 /// How many of an optimizer's operands are vectors of one bucket: the gradient, then what is updated in place, parameters
 /// first. 0 for other ops.
 int bucketOperands(OpKind k);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // S10: inside one instruction, a destination shares bytes with an operand only where the operation is made
-// for it: a tied operand in its very place, an elementwise operand of the same layout, an operand of pack in
-// its segment, a collective between a whole vector and this rank's own slice of it. Destinations and
+// for it: a tied operand in its very place, one that it may overwrite (Ops.def) with the same layout, an operand of pack
+// in its segment, a collective between a whole vector and this rank's own slice of it. Destinations and
 // workspace never share bytes. A destination that is tied to an operand is that operand: such kernels update in
 // place.
 #include "ir/ScheduleNames.h"
@@ -36,7 +36,7 @@ bool mayShare(const Schedule &s, const SchedProgram &p, const Instr &i, int in, 
              (a.begin - b.begin) % byteSize(b.type->dtype) == 0;
     }
     bool tied = tiedOperand(i.op, out, static_cast<int>(i.ins.size())) == in;
-    return (tied || info(i.op).trait == Trait::Elementwise) && sameLayout(a, b);
+    return (tied || (out == 0 && mayOverwrite(i.op, in))) && sameLayout(a, b);
   }
   case InstrKind::AllGather:
     return isOwnSlice(s, a, b);

@@ -2,7 +2,8 @@
 //
 // S2: any two instructions that touch a common byte, one of them writing, are ordered by streams and waits.
 // S3: instructions touch a temporary only inside its interval, and read only what was written through the
-// same buffer; what is read at the program's end is still there.
+// same buffer; what is read at the program's end is still there. A launch that overwrites an operand through another
+// view than it reads gives the bytes a new name: the old ones find nothing there any more.
 //
 // One sweep in list order, as in race detectors (after Flanagan and Freund, "FastTrack", 2009): bytes are cut
 // into segments that remember their last write and, since then, the last read on each stream. That is
@@ -22,6 +23,10 @@ namespace ds {
 
 namespace {
 
+constexpr int kFirstName = -1; // of bytes that were not overwritten under another name
+constexpr int kKeepName = -2;  // what is written goes on under the name that the bytes have
+constexpr int kUnnamed = -3;   // a place that was not used yet
+
 /// An instruction's touch of a segment. `buffer` is in the numbering of the instruction's program.
 struct Touch {
   int instr = -1; // -1: none
@@ -32,6 +37,7 @@ struct SegmentState {
   int64_t end = 0;
   Touch write;
   std::array<Touch, kStreams> reads; // after write
+  int name = kFirstName;             // the launch that overwrote an operand here
 };
 
 using Segments = std::map<int64_t, SegmentState>; // begin -> state; covers the whole arena
@@ -48,6 +54,8 @@ public:
       running = carriedOut(*previous);
     for (const Instr &i : p.instrs)
       nodes.push_back({&p, &i});
+    buffers = static_cast<int>(s.persistent.size() + p.own.size());
+    names.assign(static_cast<size_t>(buffers) + p.views.size(), kUnnamed);
   }
   void run();
 
@@ -62,11 +70,15 @@ private:
     return clocks[j][static_cast<int>(at(i).stream)] >= ordinal[i];
   }
   Segments::iterator cut(Segments &m, int64_t at);
-  void access(int j, const Access &a);
+  int placeOf(PlaceRef r) const { return r.isView ? buffers + r.index : r.index; }
+  int nameOf(int j, size_t out, const Access &a) const;
+  void instruction(int j);
+  void access(int j, const Access &a, int place, int name = kFirstName);
   void interval(int j, const Access &a);
   void conflict(int j, const Access &a, const Touch &other, bool otherWrites, int64_t begin,
                 int64_t end);
   void contents(int j, const Access &a, const Touch &write, int64_t begin, int64_t end);
+  void renamed(int j, const Access &a, int place, const SegmentState &state, int64_t begin);
 
   const Schedule &s;
   const SchedProgram &p;
@@ -74,6 +86,8 @@ private:
   std::vector<Node> nodes;  // those of the program before, then p's
   int carried = 0;          // how many the program before has
   std::vector<int> running; // of these, in order
+  int buffers = 0;
+  std::vector<int> names; // by place, buffers first: the name it was first used under
   std::vector<std::array<int, kStreams>>
       clocks;                     // per instruction: how far each stream is known to be
   std::vector<int> ordinal;       // per instruction: 1, 2, ... in its stream
@@ -170,7 +184,59 @@ void Races::contents(int j, const Access &a, const Touch &write, int64_t begin, 
     f.add("S3", b.line, what);
 }
 
-void Races::access(int j, const Access &a) {
+/// A name belongs to what was there when it was first used.
+void Races::renamed(int j, const Access &a, int place, const SegmentState &state, int64_t begin) {
+  if (place < 0 || isPersistent(bufferAt(s, p, a.buffer).kind))
+    return;
+  int &name = names[static_cast<size_t>(place)];
+  if (name == kUnnamed)
+    name = state.name;
+  if (name == state.name || state.write.instr < 0 ||
+      !toldContents.emplace(state.write.instr, j).second)
+    return;
+  bool real = j < static_cast<int>(nodes.size());
+  std::string what = (real ? "reads " : p.name + ": returns ") + nameText(*a.name) + ", " +
+                     rangeText(a.space, begin, state.end) + ", which " +
+                     nameText(at(state.write.instr).label) + " has overwritten under another name";
+  if (real)
+    f.add("S3", p, at(j), what);
+  else
+    f.add("S3", bufferAt(s, p, a.buffer).line, what);
+}
+
+/// What the bytes of destination `out` are called once instruction j has written them.
+int Races::nameOf(int j, size_t out, const Access &a) const {
+  const Instr &i = at(j);
+  if (i.kind != InstrKind::Launch || i.op == OpKind::Pack)
+    return kFirstName;
+  if (tiedOperand(i.op, static_cast<int>(out), static_cast<int>(i.ins.size())) >= 0)
+    return kKeepName;
+  for (PlaceRef r : i.ins)
+    if (Access in = accessOf(s, p, r, false);
+        in.buffer == a.buffer && in.begin == a.begin && in.end == a.end)
+      return r == i.outs[out] ? kKeepName : j;
+  return kFirstName;
+}
+
+void Races::instruction(int j) {
+  const Instr &i = at(j);
+  auto touch = [&](const Access &a, int place, int name = kFirstName) {
+    if (a.begin >= a.end)
+      return;
+    interval(j - carried, a);
+    access(j, a, place, name);
+  };
+  for (PlaceRef r : i.ins)
+    touch(accessOf(s, p, r, false), placeOf(r));
+  for (size_t o = 0; o < i.outs.size(); ++o) {
+    Access a = accessOf(s, p, i.outs[o], true);
+    touch(a, placeOf(i.outs[o]), nameOf(j, o, a));
+  }
+  if (i.work >= 0)
+    touch(accessOf(s, p, {false, i.work}, true), -1);
+}
+
+void Races::access(int j, const Access &a, int place, int name) {
   Segments &m = arenas[static_cast<int>(a.space)];
   auto last = cut(m, a.end), it = cut(m, a.begin);
   bool real = j < static_cast<int>(nodes.size()); // else a read by the runtime, after everything
@@ -181,8 +247,10 @@ void Races::access(int j, const Access &a) {
     if (a.write)
       for (const Touch &read : state.reads)
         conflict(j, a, read, false, seg->first, state.end);
-    else
+    else {
       contents(j, a, state.write, seg->first, state.end);
+      renamed(j, a, place, state, seg->first);
+    }
     if (!a.write && real)
       state.reads[static_cast<int>(at(j).stream)] = {j, a.buffer};
   }
@@ -191,6 +259,9 @@ void Races::access(int j, const Access &a) {
   SegmentState written;
   written.end = a.end;
   written.write = {j, a.buffer};
+  written.name = name == kKeepName ? it->second.name : name;
+  if (place >= 0 && names[static_cast<size_t>(place)] == kUnnamed)
+    names[static_cast<size_t>(place)] = written.name;
   m.erase(std::next(it), last);
   it->second = written;
 }
@@ -214,19 +285,18 @@ void Races::run() {
   }
   std::vector<Access> list;
   auto n = static_cast<int>(nodes.size());
-  for (int j = 0; j < n; ++j) {
-    if (j < carried && !at(j).carry)
+  for (int j = 0; j < carried; ++j) { // of another program, whose places have other numbers
+    if (!at(j).carry)
       continue;
     accesses(s, *nodes[j].program, at(j), list);
-    for (const Access &a : list) {
-      if (j >= carried)
-        interval(j - carried, a);
-      access(j, a);
-    }
+    for (const Access &a : list)
+      access(j, a, -1);
   }
+  for (int j = carried; j < n; ++j)
+    instruction(j);
   for (PlaceRef r : p.returns)
     if (Access a = accessOf(s, p, r, false); a.begin < a.end)
-      access(n, a);
+      access(n, a, placeOf(r));
 }
 
 } // namespace

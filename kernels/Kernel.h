@@ -4,7 +4,8 @@
 // POD only; no std type, exception or ownership crosses it. A kernel is chosen at load by op, device and
 // dtypes; prepare() may then look at everything that is static and build what it needs; run() gets the
 // same description again, and pointers. Convention a kernel author can get wrong: destinations may be
-// uninitialised; an in-place result (optimizers, accumulate, advance) has the same data pointer as its operand.
+// uninitialised; an in-place result (optimizers, accumulate, advance) has the same data pointer as its operand, and
+// result 0 may have that of any operand which ir/Ops.def lets it overwrite, if both have one layout.
 #pragma once
 
 #include <cstddef>

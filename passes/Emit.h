@@ -12,6 +12,7 @@
 #include "llvm/ADT/SmallPtrSet.h"
 
 #include <array>
+#include <optional>
 
 namespace ds {
 
@@ -21,6 +22,8 @@ struct Place {
   int64_t offset = 0; // bytes
   Type type;
   bool own = false; // this rank's slice
+  /// The value that took the buffer over from the one it is named after, or null.
+  const Value *heir = nullptr;
 };
 
 /// The type on one rank: a shard's dims become this rank's slice.
@@ -28,8 +31,9 @@ Type localType(const Type &t, const Module &m);
 
 /// assign-aliases: gives every value of a program a place. Views share their operand's; bound and tied results
 /// lie in the storage they update; a gradient that a pack lays into a bucket is computed there; a packed or
-/// reduced gradient that is only stored into an accumulator is computed there; everything else gets a
-/// buffer of its own, appended to p.own.
+/// reduced gradient that is only stored into an accumulator is computed there; a launch's result takes over the buffer
+/// of an operand that nothing reads any more, where its kernels may (mayOverwrite); everything else gets a buffer of
+/// its own, appended to p.own.
 class Storage {
 public:
   /// carried: a bucket whose gathered copy is the persistent buffer carryBuffer, or null.
@@ -46,7 +50,9 @@ private:
   void placeFirstStores(Program &p);
   void placePackOperands(Program &p);
   void placeGathered(Program &p);
+  void findLastReads(Program &p);
   Status placeResults(Op &op);
+  std::optional<Place> overDyingOperand(const Op &op) const;
   Place viewOf(Op &op) const;
   Place newTemp(const Value *v);
 
@@ -57,6 +63,10 @@ private:
   int carryBuffer;
   llvm::DenseMap<const Value *, Place> places;
   llvm::SmallPtrSet<const Op *, 16> elided;
+  llvm::DenseMap<const Value *, const Op *> lastRead; // the launch, through views
+  llvm::SmallPtrSet<const Value *, 16> outlive;       // read beside compute, or returned
+  llvm::DenseMap<const Value *, int>
+      alone; // launches' results that have a buffer to themselves: how many came before
 };
 
 /// Assigns offsets (D8), adds the waits that reuse of bytes needs to comm instructions, sets arenas.

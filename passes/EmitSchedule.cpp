@@ -240,9 +240,10 @@ private:
 
   PlaceRef ref(const Place &p, const std::string &name) {
     const Buffer &b = bufferAt(out, prog, p.buffer);
-    if (p.offset == 0 && !p.own && p.type.dims == b.type.dims && p.type.dtype == b.type.dtype)
+    if (p.offset == 0 && !p.own && !p.heir && p.type.dims == b.type.dims &&
+        p.type.dtype == b.type.dtype)
       return {false, p.buffer};
-    auto key = std::tuple(p.buffer, p.offset, p.own, p.type.str());
+    auto key = std::tuple(p.buffer, p.offset, p.own, p.type.str(), p.heir);
     auto [it, isNew] = viewIndex.try_emplace(key, static_cast<int>(prog.views.size()));
     if (isNew) {
       View v;
@@ -367,7 +368,7 @@ private:
   Schedule out;
   SchedProgram prog;
   std::map<std::tuple<std::string, std::string, std::string>, int> origins;
-  std::map<std::tuple<int, int64_t, bool, std::string>, int> viewIndex;
+  std::map<std::tuple<int, int64_t, bool, std::string, const Value *>, int> viewIndex;
   std::set<std::string> names, labels;
   llvm::DenseMap<const Op *, int> emitted; // index of the op's instruction
   std::vector<int> throttles;              // what the next launch waits for on top

@@ -17,7 +17,8 @@ public:
           const std::function<double(int64_t)> &copySeconds)
       : model(m), blocks(blocks), runs(runs), copySeconds(copySeconds),
         blockOf(m.launches.size(), -1), needed(m.launches.size(), kNever),
-        valueOf(m.storages.size(), -1), change(m.launches.size() + 1, 0) {}
+        valueOf(m.storages.size(), -1), taken(m.launches.size(), false),
+        change(m.launches.size() + 1, 0) {}
 
   Market run() {
     for (size_t b = 0; b < blocks.size(); ++b)
@@ -68,10 +69,18 @@ private:
     change[last + 1] -= bytes;
   }
 
+  // The last launch at which s counts beside results: one of them may lie where s did.
+  int lastBeside(int s, int last) {
+    if (last < 0 || taken[last] || !llvm::is_contained(model.launches[last].over, s))
+      return last;
+    taken[last] = true;
+    return last - 1;
+  }
+
   void addStorage(int s) {
     const RecomputeModel::Storage &st = model.storages[s];
     if (st.maker >= model.firstBackward) {
-      live(st.bytes, st.maker, st.users.empty() ? st.maker : st.users.back());
+      live(st.bytes, st.maker, lastBeside(s, st.users.empty() ? st.maker : st.users.back()));
       return;
     }
     int lastForward = st.maker, first = kNever, last = -1, need = kNever;
@@ -84,15 +93,17 @@ private:
         first = std::min(first, u);
         last = std::max(last, u);
       }
-    live(st.bytes, st.maker, lastForward);
+    int beside = lastBeside(s, lastForward);
+    live(st.bytes, st.maker, beside);
     if (last >= 0)
-      live(st.bytes, first, last);
+      live(st.bytes, first, lastBeside(s, last));
     if (first == kNever && need == kNever)
       return;
     Market::Value v;
     v.bytes = st.bytes;
     v.isRead = last >= 0;
-    v.from = lastForward + 1;
+    // Where it is kept, nothing takes its place; another operand may then lend its own.
+    v.from = model.launches[lastForward].over.size() == 1 ? beside + 1 : lastForward + 1;
     v.to = std::max(v.from, v.isRead ? first : need);
     v.down = v.up = static_cast<double>(runs) * copySeconds(st.bytes);
     if (const Op *op = model.launches[st.maker].op)
@@ -156,6 +167,7 @@ private:
   std::vector<int> blockOf, needed; // by launch
   std::vector<bool> repeats;        // by launch of the forward phase
   std::vector<int> valueOf;
+  std::vector<bool> taken; // by launch: its result lies where an operand did
   std::vector<int64_t> change;
   Market out;
 };

@@ -4,7 +4,7 @@
 //   a saved value      is kept, waits in host memory, or is computed again from what its launch reads;
 //   a bucket's states  lie on the device, in host memory or on nvme, and so do its parameters.
 // Bytes are counted at points: the launches of a micro-batch in program order, then the update. They are the least that any plan
-// with the same decisions has there: operands and results of a launch, what lies between two uses of one phase, buckets
+// with the same decisions has there: operands and results of a launch (one place where a result may take over an operand's), what lies between two uses of one phase, buckets
 // while launches touch them. Left out are staging, transfers under way, and what lives between launches that are
 // repeated. Seconds are those of Cost.h, of one update.
 #pragma once

@@ -34,6 +34,24 @@ std::vector<int64_t> liveBytes(const SchedProgram &p) {
   return live;
 }
 
+// The storages that the op's first result may take over, as assign-aliases does, if nothing reads them any more.
+std::vector<int> mayTakeOver(const Op &op, const llvm::DenseMap<const Value *, int> &storageOf) {
+  const Type &type = op.result()->type;
+  llvm::DenseMap<const Value *, bool> fits;
+  for (size_t i = 0; i < op.operands.size(); ++i) {
+    const Type &t = op.operands[i]->type;
+    bool mine = mayOverwrite(op.kind, static_cast<int>(i)) && t.elems() == type.elems() &&
+                byteSize(t.dtype) == byteSize(type.dtype);
+    const Value *root = rootOf(op.operands[i]);
+    fits.try_emplace(root, root->type.bytes() == type.bytes()).first->second &= mine;
+  }
+  std::vector<int> over;
+  for (const Value *v : op.operands) // in their order
+    if (auto it = storageOf.find(rootOf(v)); it != storageOf.end() && fits.lookup(rootOf(v)))
+      over.push_back(it->second);
+  return over;
+}
+
 } // namespace
 
 RecomputeModel::RecomputeModel(Program &p, const Schedule &s, const Rates &r) {
@@ -54,7 +72,7 @@ void RecomputeModel::addLaunches(Program &p) {
     if (op.info().isView())
       continue;
     int k = static_cast<int>(launches.size());
-    Launch l{&op, canRecompute(op), {}, {}, 0, 0};
+    Launch l{&op, canRecompute(op), {}, {}, {}, 0, 0};
     firstBackward += op.phase != Phase::Backward;
     for (const Value *v : op.operands)
       if (auto it = storageOf.find(rootOf(v)); it != storageOf.end()) {
@@ -67,6 +85,8 @@ void RecomputeModel::addLaunches(Program &p) {
       int64_t bytes = gradients.count(op.result(i)) ? 0 : rounded(op.result(i)->type.bytes());
       storages.push_back({bytes, k, {}});
     }
+    if (!l.out.empty() && storages[l.out[0]].bytes > 0)
+      l.over = mayTakeOver(op, storageOf);
     launches.push_back(std::move(l));
   }
 }
@@ -137,12 +157,27 @@ RecomputeModel::Load RecomputeModel::load(const std::vector<bool> &again) const 
     if (anchor[k] < n)
       againSlot[k] = nextSlot[anchor[k]]++;
 
+  std::vector<int> launchAt(time);
+  for (int k = 0; k < n; ++k) {
+    launchAt[slot[k]] = k;
+    if (k < firstBackward && againSlot[k] >= 0)
+      launchAt[againSlot[k]] = k;
+  }
+  std::vector<bool> taken(time, false); // by time: the launch's result lies where an operand did
+  // The last time at which v counts beside what the launch there makes.
+  auto end = [&](int v, int last) {
+    if (taken[last] || !llvm::is_contained(launches[launchAt[last]].over, v))
+      return last;
+    taken[last] = true;
+    return last - 1;
+  };
   std::vector<int64_t> change(time + 1, 0);
   auto live = [&](int64_t bytes, int first, int last) {
     change[first] += bytes;
     change[last + 1] -= bytes;
   };
-  for (const Storage &s : storages) {
+  for (size_t v = 0; v < storages.size(); ++v) {
+    const Storage &s = storages[v];
     int maker = s.maker, first = slot[maker], last = first, lastAgain = -1;
     bool repeated = maker < firstBackward && againSlot[maker] >= 0;
     for (int u : s.users) {
@@ -152,9 +187,10 @@ RecomputeModel::Load RecomputeModel::load(const std::vector<bool> &again) const 
       int late = forward ? againSlot[u] : slot[u];
       (repeated ? lastAgain : last) = std::max(repeated ? lastAgain : last, late);
     }
-    live(s.bytes, first, last);
+    auto id = static_cast<int>(v);
+    live(s.bytes, first, end(id, last));
     if (repeated)
-      live(s.bytes, againSlot[maker], std::max(lastAgain, againSlot[maker]));
+      live(s.bytes, againSlot[maker], end(id, std::max(lastAgain, againSlot[maker])));
   }
 
   out.at.assign(n, 0);

@@ -16,6 +16,8 @@ struct RecomputeModel {
     Op *op = nullptr;
     bool repeatable = false;  // canRecompute
     std::vector<int> in, out; // storages, each once
+    std::vector<int>
+        over; // of in: as large as the first of out, which may take over one that ends here
     double seconds = 0;
     int64_t work = 0; // bytes of workspace
   };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Emit.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallPtrSet.h"
 
 namespace ds {
@@ -22,6 +23,13 @@ Place Storage::newTemp(const Value *v) {
   b.bytes = t.bytes();
   out.own.push_back(b);
   return {static_cast<int>(schedule.persistent.size() + out.own.size()) - 1, 0, t, false};
+}
+
+// The value whose storage v shares through views.
+static const Value *throughViews(const Value *v) {
+  while (v->def && v->def->info().isView())
+    v = v->def->operands[0];
+  return v;
 }
 
 // The value whose storage v shares through reshapes.
@@ -97,6 +105,48 @@ void Storage::placeGathered(Program &p) {
   }
 }
 
+void Storage::findLastReads(Program &p) {
+  for (Op &op : p.ops)
+    for (const Value *v : op.operands)
+      if (op.info().isLaunch())
+        lastRead[throughViews(v)] = &op;
+      else if (!op.info().isView())
+        outlive.insert(throughViews(v));
+  for (const Value *r : p.returns)
+    outlive.insert(throughViews(r));
+}
+
+// The place of an operand that op's first result may take over: op reads it last, its kernels may write there, and what
+// else they read in its buffer may be overwritten, too. Of several the one made last: the others' bytes were taken
+// for long, among those of other long lives.
+std::optional<Place> Storage::overDyingOperand(const Op &op) const {
+  Type type = localType(op.result()->type, module);
+  if (!op.info().isLaunch() || type.space != Space::Device || type.elems() == 0)
+    return std::nullopt;
+  std::optional<Place> best;
+  int youngest = -1;
+  for (const Value *v : op.operands) {
+    const Value *root = throughViews(v);
+    auto age = alone.find(root);
+    if (age == alone.end() || lastRead.lookup(root) != &op || outlive.count(root))
+      continue;
+    Place place = of(root);
+    bool fits = place.type.bytes() == type.bytes() &&
+                llvm::all_of(llvm::enumerate(op.operands), [&](auto it) {
+                  Place other = of(it.value());
+                  return other.buffer != place.buffer ||
+                         (mayOverwrite(op.kind, static_cast<int>(it.index())) &&
+                          other.type.elems() == type.elems() &&
+                          byteSize(other.type.dtype) == byteSize(type.dtype));
+                });
+    if (fits && age->second > youngest) {
+      youngest = age->second;
+      best = {place.buffer, 0, type, false, op.result()};
+    }
+  }
+  return best;
+}
+
 Place Storage::viewOf(Op &op) const {
   Place place = of(op.operands[0]);
   if (op.kind == OpKind::View)
@@ -124,8 +174,12 @@ Status Storage::placeResults(Op &op) {
       places[r] = of(s);
     else if (tied >= 0)
       places[r] = of(op.operands[tied]);
-    else if (!places.count(r))
-      places[r] = newTemp(r);
+    else if (!places.count(r)) {
+      std::optional<Place> taken = i == 0 ? overDyingOperand(op) : std::nullopt;
+      places[r] = taken ? *taken : newTemp(r);
+      if (op.info().isLaunch())
+        alone.try_emplace(r, static_cast<int>(alone.size()));
+    }
   }
   return {};
 }
@@ -171,6 +225,7 @@ Status Storage::assign(Program &p) {
   placeFirstStores(p);
   placePackOperands(p);
   placeGathered(p);
+  findLastReads(p);
   for (Op &op : p.ops)
     TRY(placeResults(op));
   return {};

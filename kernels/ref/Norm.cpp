@@ -70,6 +70,17 @@ const char *refLayerNormGrad(const DsLaunch *l, void *) {
     using A = std::conditional_t<std::is_same_v<T, double>, double, float>;
     const T *px = dataOf<T>(x), *pdy = dataOf<T>(dy), *pscale = dataOf<T>(scale);
     const A *pmean = dataOf<A>(mean), *prstd = dataOf<A>(rstd);
+    // First, since dx may take the place of dy or x.
+    walk(params, [&](int64_t i, int64_t j, int64_t s, int64_t b) {
+      double scaleSum = 0, biasSum = 0;
+      walk(rows, [&](int64_t xAt, int64_t dyAt, int64_t, int64_t meanAt, int64_t rstdAt) {
+        double g = load(pdy[dyAt + j]);
+        scaleSum += g * ((load(px[xAt + i]) - pmean[meanAt]) * double(prstd[rstdAt]));
+        biasSum += g;
+      });
+      dataOf<T>(dscale)[s] = store<T>(scaleSum);
+      dataOf<T>(dbias)[b] = store<T>(biasSum);
+    });
     walk(rows, [&](int64_t xAt, int64_t dyAt, int64_t dxAt, int64_t meanAt, int64_t rstdAt) {
       double m = pmean[meanAt], r = prstd[rstdAt], sum = 0, dot = 0;
       walk(columns, [&](int64_t i, int64_t j, int64_t s, int64_t) {
@@ -83,16 +94,6 @@ const char *refLayerNormGrad(const DsLaunch *l, void *) {
         double h = (load(px[xAt + i]) - m) * r;
         to[o] = store<T>(r * (g - sum / n - h * (dot / n)));
       });
-    });
-    walk(params, [&](int64_t i, int64_t j, int64_t s, int64_t b) {
-      double scaleSum = 0, biasSum = 0;
-      walk(rows, [&](int64_t xAt, int64_t dyAt, int64_t, int64_t meanAt, int64_t rstdAt) {
-        double g = load(pdy[dyAt + j]);
-        scaleSum += g * ((load(px[xAt + i]) - pmean[meanAt]) * double(prstd[rstdAt]));
-        biasSum += g;
-      });
-      dataOf<T>(dscale)[s] = store<T>(scaleSum);
-      dataOf<T>(dbias)[b] = store<T>(biasSum);
     });
     return nullptr;
   });

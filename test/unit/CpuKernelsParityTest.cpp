@@ -2,6 +2,7 @@
 //
 // Every CPU row of Kernels.def against `ref`: within the op's allowance, and with the same bits on every run,
 // at every alignment, for the same threads. The worst difference is printed as a share of the allowance.
+#include "ir/Ops.h"
 #include "test/unit/CpuKernelsCases.h"
 
 #include <gtest/gtest.h>
@@ -91,6 +92,34 @@ std::optional<RunResult> matchRef(const KernelCase &c, Allowance allowed, Worst 
   return got;
 }
 
+/// The case with result 0 over each operand that it may overwrite, where both have one layout.
+std::vector<KernelCase> inPlace(const KernelCase &c) {
+  std::vector<KernelCase> out;
+  for (int k = 0; k < static_cast<int>(c.ins.size()); ++k) {
+    const Tensor &in = c.ins[k], &to = c.outs[0];
+    if (!mayOverwrite(*opFromText(c.op), k) || in.dims != to.dims || in.layout != to.layout ||
+        byteSize(in.dtype) != byteSize(to.dtype))
+      continue;
+    out.push_back(c);
+    out.back().tied.assign(c.outs.size(), -1);
+    out.back().tied[0] = k;
+    out.back().name += ", over operand " + std::to_string(k);
+  }
+  return out;
+}
+
+void expectSameInPlace(const KernelCase &c, const RunResult &want, int threads) {
+  const DsKernel *ref = findKernel(refKernels(), c.op.c_str(), c.ins[0].dtype);
+  for (const KernelCase &over : inPlace(c)) {
+    RunResult got = runKernel(*cpuKernel(c), over, {threads, 0});
+    EXPECT_EQ(got.error, "") << over.name;
+    EXPECT_EQ(got.bytes, want.bytes) << over.name;
+    if (threads == 1) {
+      EXPECT_EQ(runKernel(*ref, over).bytes, runKernel(*ref, c).bytes) << "ref: " << over.name;
+    }
+  }
+}
+
 TEST_P(CpuKernels, MatchRef) {
   const std::string op = GetParam();
   std::vector<KernelCase> cases = casesOf(op);
@@ -101,10 +130,12 @@ TEST_P(CpuKernels, MatchRef) {
     ASSERT_TRUE(got);
     const DsKernel *cpu = cpuKernel(c);
     EXPECT_EQ(runKernel(*cpu, c, {1, 1}).bytes, got->bytes) << c.name << ": depends on alignment";
+    expectSameInPlace(c, *got, 1);
     if (!mayFork(c))
       continue;
     RunResult two = runKernel(*cpu, c, {2, 0});
     EXPECT_EQ(two.error, "") << c.name;
+    expectSameInPlace(c, two, 2);
     EXPECT_EQ(runKernel(*cpu, c, {2, 3}).bytes, two.bytes) << c.name << ": two runs differ";
     if (!splitsSums(op)) {
       EXPECT_EQ(two.bytes, got->bytes) << c.name << ": depends on threads";
@@ -127,6 +158,7 @@ TEST_P(CpuKernelsHalf, MatchRef) {
       ASSERT_TRUE(got);
       EXPECT_EQ(runKernel(*cpuKernel(c), c, {1, 1}).bytes, got->bytes)
           << c.name << ": depends on alignment";
+      expectSameInPlace(c, *got, 1);
       if (!splitsSums(op)) {
         EXPECT_EQ(runKernel(*cpuKernel(c), c, {2, 0}).bytes, got->bytes)
             << c.name << ": depends on threads";

@@ -108,6 +108,18 @@ Outcome judge(const Sample &s, const std::vector<bool> &again, uint32_t moved, u
       if (!away || t <= last || t >= first)
         live[t] += static_cast<double>(m.storages[v].bytes);
   }
+  // A result lies where an operand did that is read for the last time, and not by a transfer.
+  for (int t = 0; t < launches; ++t) {
+    auto [launch, repeated] = w.order[t];
+    for (int v : m.launches[launch].over) {
+      bool copy = (repeated || launch >= m.firstBackward) && w.lives.count({v, true});
+      bool away = !copy && (moved >> v & 1) && m.storages[v].maker < m.firstBackward;
+      if (!away && w.lives.at({v, copy}).second == t) {
+        live[t] -= static_cast<double>(m.storages[v].bytes);
+        break;
+      }
+    }
+  }
   double update = 0;
   for (size_t b = 0; b < s.market.buckets.size(); ++b) {
     const Market::Option &o = s.market.buckets[b].options[places >> b & 1];

@@ -161,7 +161,15 @@ struct Runner {
   const std::vector<Type> &outTypes;
   const DsKernel &kernel;
 
-  Outcome once(bool strided) {
+  /// Whether result 0 may lie where the operand does, and both have one layout.
+  bool mayLieOver(size_t in) const {
+    const Tensor &t = call.ins[in];
+    return mayOverwrite(op.kind, static_cast<int>(in)) && t.dims == outTypes[0].dims &&
+           byteSize(t.dtype) == byteSize(outTypes[0].dtype);
+  }
+
+  /// over: the operand that result 0 lies over, or -1.
+  Outcome once(bool strided, int over = -1) {
     std::vector<Memory> ins, outs;
     for (const Tensor &t : call.ins) {
       ins.emplace_back(t.dtype, t.dims, strided);
@@ -171,7 +179,7 @@ struct Runner {
       outs.emplace_back(t.dtype, t.dims, strided);
     auto target = [&](size_t r) -> Memory & {
       int tied = tiedOperand(op.kind, static_cast<int>(r), static_cast<int>(ins.size()));
-      return tied >= 0 ? ins[tied] : outs[r];
+      return tied >= 0 ? ins[tied] : r == 0 && over >= 0 ? ins[over] : outs[r];
     };
     std::vector<DsAttr> list = kernelAttrs(op, attrs);
     std::vector<DsTensor> in, out;
@@ -183,8 +191,10 @@ struct Runner {
     }
     for (Memory &m : ins)
       in.push_back(m.tensor(false));
-    for (size_t r = 0; r < outs.size(); ++r)
+    for (size_t r = 0; r < outs.size(); ++r) {
       out.push_back(target(r).tensor(false));
+      out[r].dtype = static_cast<uint8_t>(outTypes[r].dtype);
+    }
     DsLaunch launch = {};
     launch.ins = in.data();
     launch.outs = out.data();
@@ -205,13 +215,16 @@ struct Runner {
                                            ~uintptr_t(255));
     for (size_t i = 0; i < ins.size(); ++i)
       in[i] = ins[i].tensor(true);
-    for (size_t r = 0; r < outs.size(); ++r)
+    for (size_t r = 0; r < outs.size(); ++r) {
       out[r] = target(r).tensor(true);
+      out[r].dtype = static_cast<uint8_t>(outTypes[r].dtype);
+    }
     const char *error = kernel.run(&launch, state);
     Outcome o = {error ? error : ""};
     if (kernel.destroy)
       kernel.destroy(state);
     for (size_t r = 0; r < outs.size(); ++r) {
+      target(r).dtype = outTypes[r].dtype;
       o.outs.push_back(target(r).read());
       o.sameStrided = o.sameStrided && target(r).gapsIntact();
     }
@@ -239,13 +252,18 @@ Outcome run(const Call &call) {
     return {"no kernel for " + std::string(text(first))};
   Runner runner{call, op, attrs, outTypes, *kernel};
   Outcome o = runner.once(false);
-  if (!call.stridedToo)
-    return o;
-  Outcome strided = runner.once(true);
-  o.sameStrided = o.sameStrided && strided.sameStrided && strided.error == o.error;
-  for (size_t r = 0; o.error.empty() && r < strided.outs.size(); ++r)
-    for (int64_t i = 0; i < strided.outs[r].elems(); ++i)
-      o.sameStrided = o.sameStrided && same(strided.outs[r].v[i], o.outs[r].v[i]);
+  auto agrees = [&](const Outcome &other) {
+    bool equal = other.sameStrided && other.error == o.error;
+    for (size_t r = 0; o.error.empty() && r < other.outs.size(); ++r)
+      for (int64_t i = 0; i < other.outs[r].elems(); ++i)
+        equal = equal && same(other.outs[r].v[i], o.outs[r].v[i]);
+    return equal;
+  };
+  for (size_t in = 0; in < call.ins.size(); ++in)
+    if (runner.mayLieOver(in) && o.error.empty())
+      o.sameInPlace = o.sameInPlace && agrees(runner.once(false, static_cast<int>(in)));
+  if (call.stridedToo)
+    o.sameStrided = o.sameStrided && agrees(runner.once(true));
   return o;
 }
 
@@ -253,6 +271,7 @@ Tensor run1(OpKind op, std::vector<Tensor> ins, Attrs attrs) {
   Outcome o = run({op, std::move(attrs), std::move(ins)});
   EXPECT_EQ(o.error, "") << info(op).text;
   EXPECT_TRUE(o.sameStrided) << info(op).text;
+  EXPECT_TRUE(o.sameInPlace) << info(op).text;
   return o.outs.empty() ? Tensor() : o.outs[0];
 }
 

@@ -2,7 +2,7 @@
 //
 // Runs one op's kernel on small tensors given as doubles. Result types come from the op's shape rule and
 // results that are tied to operands share their memory, as in a plan. Every run is repeated with strided
-// operands and results whose gaps hold a pattern that must survive.
+// operands and results whose gaps hold a pattern that must survive, and with result 0 over each operand that it may overwrite.
 #pragma once
 
 #include "ir/Ops.h"
@@ -51,6 +51,7 @@ struct Outcome {
   std::string error; // of the shape rule, the lookup, prepare or run
   std::vector<Tensor> outs = {};
   bool sameStrided = true; // the strided run gave the same values and left gaps alone
+  bool sameInPlace = true; // and so did runs with result 0 over each operand that it may overwrite
 };
 
 Outcome run(const Call &call);

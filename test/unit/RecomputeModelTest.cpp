@@ -33,6 +33,14 @@ TEST(RecomputeModel, LoadEqualsAWalkOverTheWholeList) {
       for (const auto &[value, life] : w.lives)
         if (life.first <= t && t <= life.second)
           live += m.storages[value.first].bytes;
+      // The result may lie where an operand did that is read for the last time.
+      for (int v : m.launches[launch].over) {
+        bool copy = (repeated || launch >= m.firstBackward) && w.lives.count({v, true});
+        if (w.lives.at({v, copy}).second == t) {
+          live -= m.storages[v].bytes;
+          break;
+        }
+      }
       at[next] = std::max(at[next], live);
       seconds += repeated ? m.launches[launch].seconds : 0;
     }

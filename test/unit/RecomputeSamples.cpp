@@ -27,6 +27,13 @@ RecomputeModel randomModel(std::mt19937 &random, int forward, int backward) {
       l.out.push_back(static_cast<int>(m.storages.size()));
       m.storages.push_back({256 * (1 + below(random, 8)), k, {}});
     }
+    for (int v : l.in) {
+      int64_t &bytes = m.storages[l.out[0]].bytes;
+      if (l.over.empty() && below(random, 3) == 0)
+        bytes = m.storages[v].bytes;
+      if (m.storages[v].bytes == bytes)
+        l.over.push_back(v);
+    }
     m.launches.push_back(std::move(l));
     m.beside.push_back(256 * below(random, 4));
   }

@@ -108,6 +108,8 @@ constexpr Strict kStrict[] = {
     // The right bytes are there by luck, left by something else.
     {"[S3]", "has overwritten as", true},
     {"[S3]", "which nothing has written yet", true},
+    // What was overwritten in place is read by its old name, and the new value was meant.
+    {"[S3]", "has overwritten under another name"},
 };
 
 bool isStrict(const ErrorEntry &e, bool foreign) {

@@ -337,8 +337,8 @@ static std::string brokenAlias(const Schedule &s) {
           else if (i.op == OpKind::Pack)
             fine = r.begin - w.begin == at && r.step == 0;
           else
-            fine =
-                r == w && (info(i.op).trait == Trait::Elementwise || tied == static_cast<int>(k));
+            fine = r == w && ((o == 0 && mayOverwrite(i.op, static_cast<int>(k))) ||
+                              tied == static_cast<int>(k));
           clash |= !fine;
         }
         if (clash)

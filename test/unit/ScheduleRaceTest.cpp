@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <climits>
+#include <map>
 #include <random>
 
 using namespace ds;
@@ -116,11 +118,16 @@ TEST(ScheduleRace, EveryWaitOfAPipelinedScheduleMatters) {
     }
 }
 
-/// S3 the obvious way: who wrote each byte last, in list order. Counts reads that find another's bytes.
+/// S3 the obvious way: who wrote each byte last, in list order, and under which name. Counts reads that find another's
+/// bytes, or bytes that were overwritten under another name.
 int staleReadsByBruteForce(const Schedule &s) {
+  struct Byte {
+    int owner = -1, name = -1;
+  };
   const SchedProgram &p = s.programs[0];
-  std::vector<int> owner(static_cast<size_t>(s.arenas[0].bytes), -1);
-  int stale = 0;
+  std::vector<Byte> bytes(static_cast<size_t>(s.arenas[0].bytes));
+  std::map<std::pair<bool, int>, int> names; // by place
+  int stale = 0, number = 0;
   for (const Instr &i : p.instrs) {
     auto each = [&](PlaceRef r, auto body) {
       int buffer = r.isView ? p.views[r.index].buffer : r.index;
@@ -132,15 +139,33 @@ int staleReadsByBruteForce(const Schedule &s) {
         elems = p.views[r.index].type.dims[0];
         stride = p.views[r.index].strides.empty() ? 1 : 2;
       }
-      for (int64_t b = begin; b < begin + ((elems - 1) * stride + 1) * 4; ++b)
-        body(buffer, owner[static_cast<size_t>(b)]);
+      int64_t end = begin + ((elems - 1) * stride + 1) * 4;
+      for (int64_t b = begin; b < end; ++b)
+        body(buffer, bytes[static_cast<size_t>(b)]);
+      return std::tuple(buffer, begin, end);
     };
+    auto nothing = [](int, Byte &) {};
     bool wrong = false;
     for (PlaceRef r : i.ins)
-      each(r, [&](int buffer, int &o) { wrong |= buffer >= 2 && o != buffer; });
-    for (PlaceRef r : i.outs)
-      each(r, [](int buffer, int &o) { o = buffer; });
+      each(r, [&](int buffer, Byte &b) {
+        int name = names.try_emplace({r.isView, r.index}, b.name).first->second;
+        wrong |= buffer >= 2 && (b.owner != buffer || b.name != name);
+      });
+    for (PlaceRef r : i.outs) {
+      int name = -1;
+      bool same = false;
+      for (PlaceRef in : i.ins) // the first that lies there
+        if (each(in, nothing) == each(r, nothing) && name < 0 && !same) {
+          same = in == r;
+          name = number;
+        }
+      int first = INT_MIN;
+      each(r, [&](int, Byte &b) { first = first == INT_MIN ? b.name : first; });
+      each(r, [&](int buffer, Byte &b) { b = {buffer, same ? first : name}; });
+      names.try_emplace({r.isView, r.index}, same ? first : name);
+    }
     stale += wrong;
+    ++number;
   }
   return stale;
 }

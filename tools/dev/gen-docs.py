@@ -19,6 +19,9 @@ of operand 0, or of the result where there are no operands. A negative `axis` co
 without a default must be given, except a bool, which defaults to false. Statistics, losses and accumulators have the
 accumulate type: f64 for f64, else f32. Scalars of the update: `lr` and `decay` are f64[groups], `skip` is bool[],
 `step` is i64[], the others f64[].
+
+A result of the elementwise ops may take the place of any operand of its layout that is not read again; where a row says *over
+operand 0*, the first result may take that one's. Kernels of all devices keep to it.
 """
 
 KERNELS_HEAD = """# Kernels
@@ -165,6 +168,7 @@ def ops_page():
         types = ref.get(op, "any")
         if trait in ("View", "Collective", "Transfer"):
             meaning += f" *({trait.lower()})*"
+        meaning += {"OverFirst": " *(over operand 0)*", "OverEither": " *(over operand 0 or 1)*"}.get(trait, "")
         out.append(f"| `{op}` | {cell(signature)} | {attributes(unquote(fields[5]))} | {types} | {cell(meaning)} |\n")
     return "".join(out)
 
