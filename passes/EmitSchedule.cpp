@@ -12,6 +12,8 @@
 #include "passes/Precision.h"
 
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 
 #include <array>
 #include <map>
@@ -190,7 +192,7 @@ private:
   int origin(const Origin &o) {
     if (o.node.empty() && o.module.empty() && o.pass.empty())
       return -1;
-    auto [it, isNew] = origins.try_emplace(std::tuple(o.node, o.module, o.pass),
+    auto [it, isNew] = origins.try_emplace(o.node + "\n" + o.module + "\n" + o.pass,
                                            static_cast<int>(out.origins.size()));
     if (isNew)
       out.origins.push_back({o.node, o.module, o.pass});
@@ -367,9 +369,9 @@ private:
   Attrs carriedOver; // the gather's
   Schedule out;
   SchedProgram prog;
-  std::map<std::tuple<std::string, std::string, std::string>, int> origins;
+  llvm::StringMap<int> origins; // by node, module and pass
   std::map<std::tuple<int, int64_t, bool, std::string, const Value *>, int> viewIndex;
-  std::set<std::string> names, labels;
+  llvm::StringSet<> names, labels;
   llvm::DenseMap<const Op *, int> emitted; // index of the op's instruction
   std::vector<int> throttles;              // what the next launch waits for on top
   std::vector<int> leaving;                // offloads that no launch waits for yet, oldest first

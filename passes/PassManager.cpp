@@ -113,7 +113,8 @@ namespace {
 
 class Runner {
 public:
-  Runner(Module &m, const PlanConfig &c, const PassOptions &o) : m(m), c(c), o(o) {}
+  Runner(Module &m, const PlanConfig &c, const PassOptions &o)
+      : m(m), c(c), o(o), start(o.repro ? clone(m) : nullptr) {}
   Status run(const PassInfo &p);
 
 private:
@@ -122,12 +123,15 @@ private:
       *o.out << "// ----- " << word << " " << p.flag << "\n" << printModule(m);
   }
   bool skips(const PassInfo &p);
-  Status internal(const PassInfo &p, const Status &s, const Module *before);
+  Status internal(const PassInfo &p, const Status &s);
 
   Module &m;
   const PlanConfig &c;
   const PassOptions &o;
   int64_t optionalPasses = 0; // met so far, for bisecting
+  // The module before a pass that fails is made again from here, which costs less than a copy before each.
+  std::unique_ptr<Module> start;
+  std::vector<PassFn> done;
 };
 
 // Optional passes are those that no later one relies on.
@@ -141,7 +145,7 @@ bool Runner::skips(const PassInfo &p) {
   return skip;
 }
 
-Status Runner::internal(const PassInfo &p, const Status &s, const Module *before) {
+Status Runner::internal(const PassInfo &p, const Status &s) {
   Status out;
   for (const ErrorEntry &e : s.entries()) {
     Status one =
@@ -150,10 +154,12 @@ Status Runner::internal(const PassInfo &p, const Status &s, const Module *before
       one = std::move(one).note(n);
     out.merge(std::move(one));
   }
-  if (!before)
+  if (!start)
     return out;
+  for (PassFn fn : done)
+    TRY(fn(*start, c));
   return std::move(out).note(kReproNote + std::string("--passes=") + p.flag + "\n" +
-                             printModule(*before));
+                             printModule(*start));
 }
 
 Status Runner::run(const PassInfo &p) {
@@ -162,19 +168,18 @@ Status Runner::run(const PassInfo &p) {
   if (skips(p))
     return {};
   print(o.printBefore, "before", p);
-  std::unique_ptr<Module> before = o.repro ? clone(m) : nullptr;
   Status s = p.fn(m, c);
   if (s.code() == Code::Internal)
-    return internal(p, s, before.get());
+    return internal(p, s);
   if (!s.ok())
     return std::move(s).note(std::string("in pass ") + p.flag);
   print(o.printAfter, "after", p);
   if (!holdsFor(p.provides, m, c))
-    return internal(p, Status::internal(std::string("left no ") + nounOf(p.provides)),
-                    before.get());
+    return internal(p, Status::internal(std::string("left no ") + nounOf(p.provides)));
   if (o.verifyEach)
     if (Status v = verifyModule(m); !v.ok())
-      return internal(p, v, before.get());
+      return internal(p, v);
+  done.push_back(p.fn);
   return {};
 }
 

@@ -3,6 +3,9 @@
 
 #include "kernels/Registry.h"
 
+#include <memory>
+#include <unordered_map>
+
 namespace ds {
 
 namespace {
@@ -74,6 +77,36 @@ private:
   std::vector<DsAttr> attrList;
 };
 
+void append(std::string &key, const void *data, size_t bytes) {
+  key.append(static_cast<const char *>(data), bytes);
+}
+
+// Everything that Shapes takes, as bytes: layers are alike, and kernels take long to choose among their ways.
+std::string keyOf(OpKind op, const std::vector<Type> &ins, const std::vector<Type> &outs,
+                  const Attrs &attrs) {
+  std::string key;
+  append(key, &op, sizeof op);
+  for (const auto *list : {&ins, &outs})
+    for (const Type &t : *list) {
+      auto rank = static_cast<char>(t.dims.size());
+      key += {static_cast<char>(t.dtype), rank};
+      append(key, t.dims.data(), t.dims.size() * sizeof(int64_t));
+    }
+  for (const AttrSpec &spec : info(op).attrs)
+    if (const AttrValue *v = attrs.find(spec.name))
+      std::visit(
+          [&](const auto &value) {
+            using T = std::decay_t<decltype(value)>;
+            if constexpr (std::is_arithmetic_v<T>)
+              append(key, &value, sizeof value);
+            else
+              append(key, value.data(), value.size() * sizeof value[0]);
+            key += '\n';
+          },
+          *v);
+  return key;
+}
+
 const DsKernel *kernelFor(const std::string &device, const char *op, DType first) {
 #ifdef DS_HAVE_CPU_DEVICE
   if (device == "cpu")
@@ -88,6 +121,7 @@ const DsKernel *kernelFor(const std::string &device, const char *op, DType first
 
 std::function<int64_t(OpKind, const std::vector<Type> &, const std::vector<Type> &, const Attrs &)>
 workspaceRule(const std::string &device, int threads, int64_t world) {
+  auto known = std::make_shared<std::unordered_map<std::string, int64_t>>();
   return [=](OpKind op, const std::vector<Type> &ins, const std::vector<Type> &outs,
              const Attrs &attrs) -> int64_t {
     const std::vector<Type> &first = ins.empty() ? outs : ins;
@@ -97,9 +131,13 @@ workspaceRule(const std::string &device, int threads, int64_t world) {
     const DsKernel *k = kernelFor(device, name.c_str(), first[0].dtype);
     if (!k || !k->work)
       return 0;
-    Shapes shapes(op, ins, outs, attrs);
-    DsLaunch l = shapes.launch(threads, world);
-    return static_cast<int64_t>(k->work(&l));
+    auto [at, isNew] = known->try_emplace(keyOf(op, ins, outs, attrs));
+    if (isNew) {
+      Shapes shapes(op, ins, outs, attrs);
+      DsLaunch l = shapes.launch(threads, world);
+      at->second = static_cast<int64_t>(k->work(&l));
+    }
+    return at->second;
   };
 }
 

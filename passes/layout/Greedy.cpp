@@ -5,6 +5,7 @@
 // first stacks what a chain of layers saves, since those lives are nested; time order turns windows
 // of gathered weights into a ring.
 #include "passes/layout/Problem.h"
+#include "passes/layout/Shelf.h"
 
 #include <algorithm>
 #include <array>
@@ -19,7 +20,7 @@ using Order = std::vector<int>;
 class Greedy {
 public:
   Greedy(const Problem &p, int64_t enough, int64_t budget)
-      : p(p), enough(enough), budget(budget), sorted(p.n) {}
+      : p(p), enough(enough), budget(budget), shelf(p.sections) {}
 
   Packing run() {
     for (const Order &o : startOrders())
@@ -100,47 +101,32 @@ private:
   }
 
   // Lowest offset at which each buffer fits between those placed before it. False once it gets as high as the
-  // best. The placed ones are kept in order of offset, which needs no table of neighbours.
+  // best.
   bool firstFit(const Order &order, Packing &out) {
     out.offset.assign(p.n, 0);
     out.height = 0;
-    size_t placed = 0;
+    shelf.clear();
     for (int i : order) {
       int64_t at = 0, size = p.size[i];
-      int first = p.first[i], last = p.last[i];
-      size_t k = 0;
-      for (; k < placed; ++k) {
-        const Placed &o = sorted[k];
-        if (o.first > last || o.last < first)
-          continue;
+      budget -= 1 + shelf.visit(p.first[i], p.last[i], [&](const Placed &o) {
         if (o.begin - at >= size)
-          break;
+          return false;
         at = std::max(at, o.end);
-      }
-      budget -= static_cast<int64_t>(k) + 1;
+        return true;
+      });
       if (at + size >= best.height)
         return false;
-      size_t where = std::upper_bound(sorted.begin(), sorted.begin() + placed, at,
-                                      [](int64_t v, const Placed &o) { return v < o.begin; }) -
-                     sorted.begin();
-      std::copy_backward(sorted.begin() + where, sorted.begin() + placed,
-                         sorted.begin() + placed + 1);
-      sorted[where] = {at, at + size, first, last};
-      ++placed;
+      shelf.add({at, at + size, p.first[i], p.last[i]});
       out.offset[i] = at;
       out.height = std::max(out.height, at + size);
     }
     return true;
   }
 
-  struct Placed {
-    int64_t begin, end;
-    int first, last;
-  };
   const Problem &p;
   const int64_t enough;
   int64_t budget;
-  std::vector<Placed> sorted;
+  Shelf shelf;
   Packing best;
   Order bestOrder;
 };
