@@ -7,6 +7,7 @@
 #include "kernels/Registry.h"
 #include "passes/Passes.h"
 #include "runtime/Trainer.h"
+#include "test/unit/RuntimeTestFiles.h"
 
 #include <gtest/gtest.h>
 
@@ -64,9 +65,11 @@ Trained train(PlanConfig c) {
   EXPECT_TRUE(s.ok()) << s.status().str();
   Device ref{"ref",
              {{"ref", [](const char *op, DType d) { return findKernel(refKernels(), op, d); }}}};
+  test::TempDir disk;
   RunOptions o;
   o.data = "synthetic:11";
   o.threads = 1;
+  o.nvmePath = disk.path;
   auto t = Trainer::create(std::move(*s), ref, o);
   EXPECT_TRUE(t.ok()) << t.status().str();
   Trained run;
@@ -145,6 +148,31 @@ TEST_P(StageEquality, ReduceEvery) {
       first = r;
     EXPECT_EQ(first->weights, r.weights) << "stage " << stage;
   }
+}
+
+// Nor do the host's optimizers, wherever they read from, running on into the next update or not.
+TEST_P(StageEquality, OffloadChangesNothing) {
+  struct Way {
+    const char *states, *params, *carry;
+  };
+  for (int64_t stage : {0, 2, 3})
+    for (int64_t accum : {1, 2}) {
+      PlanConfig c = baseConfig(GetParam());
+      c.stage = stage, c.world = stage == 0 ? 1 : 2, c.gradAccum = accum;
+      c.reduceBucketSize = 7;
+      Trained plain = train(c);
+      for (Way w : {Way{"cpu", "", "on"}, {"cpu", "", "off"}, {"nvme", "nvme", "on"}}) {
+        c.offloadOptimizer = w.states;
+        c.offloadParam = stage == 2 ? "" : w.params;
+        c.carry = w.carry;
+        std::string what = "stage " + std::to_string(stage) + " accum " + std::to_string(accum) +
+                           " on " + w.states + ", carry " + w.carry;
+        Trained r = train(c);
+        EXPECT_EQ(plain.weights, r.weights) << what;
+        EXPECT_EQ(plain.losses, r.losses) << what;
+        EXPECT_EQ(plain.norms, r.norms) << what;
+      }
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(Optimizers, StageEquality, ::testing::Values("sgd", "adamw"));
