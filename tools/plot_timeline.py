@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draw one update of a run as a timeline: an SVG picture with a lane for each stream of one rank.
 
-Takes what dsexec --trace or, as a prediction, dsplan --emit timeline writes. Collectives that ran while the rank computed are marked apart from those that it waited
-for; the line above says how much of their time was hidden. The standard library is enough.
+Takes what dsexec --trace or, as a prediction, dsplan --emit timeline writes. What the update before has left running is drawn, too;
+what this one leaves running is cut off. The line above says how much of the time of collectives and of the host's launches was hidden
+behind computation. The standard library is enough.
 """
 
 import argparse
@@ -38,7 +39,12 @@ def read(path, rank, update):
     if which not in updates:
         raise Failure(f"{path}: has updates {updates[0] + 1} to {updates[-1] + 1}, not {which + 1}")
     bars = [{"name": e["name"], "op": e["cat"], "stream": threads[e["tid"]], "begin": e["ts"], "end": e["ts"] + e["dur"],
-             "program": e["args"]["program"]} for e in bars if e["args"]["update"] == which]
+             "program": e["args"]["program"], "update": e["args"]["update"]}
+            for e in bars if which - 1 <= e["args"]["update"] <= which]
+    own = [b for b in bars if b["update"] == which]
+    first, last = min(b["begin"] for b in own), max(b["end"] for b in own if b["stream"] == "compute")
+    bars = [b | {"begin": max(b["begin"], first), "end": min(b["end"], last)} for b in bars
+            if b["begin"] < last and (b["end"] > first or b["update"] == which)]
     streams = [name for _, name in sorted(threads.items()) if name in ALWAYS or any(b["stream"] == name for b in bars)]
     return bars, streams, which + 1, process
 
@@ -61,11 +67,11 @@ def mark_backward(bars):
         behind[bar["program"]] = bar["backward"] or bar["op"] in ("cross_entropy", "mse")
 
 
-def hidden(bars):
-    """How long collectives ran, and how long of that the rank computed, in us."""
+def hidden(bars, stream):
+    """How long a stream ran, and how long of that the rank computed, in us."""
     busy = sorted((b["begin"], b["end"]) for b in bars if b["stream"] == "compute")
     total = over = 0.0
-    for c in (b for b in bars if b["stream"] == "comm"):
+    for c in (b for b in bars if b["stream"] == stream):
         total += c["end"] - c["begin"]
         over += sum(max(0.0, min(c["end"], end) - max(c["begin"], begin)) for begin, end in busy)
     return total, over
@@ -76,8 +82,10 @@ def picture(bars, streams, update, process, title):
     first, last = min(b["begin"] for b in bars), max(b["end"] for b in bars)
     scale = (WIDTH - LEFT - RIGHT) / (last - first)
     height = TOP + LANE * len(streams) + 34
-    total, over = hidden(bars)
-    share = f"; {100 * over / total:.0f} % of {total / 1e3:.1f} ms of collectives ran behind computation" if total else ""
+    share = ""
+    for stream, noun in ("comm", "collectives"), ("host", "the host's launches"):
+        total, over = hidden(bars, stream)
+        share += f"; {100 * over / total:.0f} % of {total / 1e3:.1f} ms of {noun} ran behind computation" if total else ""
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif" '
            f'font-size="13" fill="#1f2328"><rect width="{WIDTH}" height="{height}" fill="white"/>',
            f'<text x="24" y="30" font-size="18">{html.escape(title)}</text>',
