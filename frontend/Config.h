@@ -74,10 +74,11 @@ struct PlanConfig {
   int64_t allgatherBucketSize = 500'000'000; // elements
   int64_t prefetchBucketSize = 50'000'000;   // elements gathered ahead (stage 3)
   int64_t persistenceThreshold = 100'000;    // elements; smaller parameters stay resident (stage 3)
-  bool overlap = true;                       // overlap_comm
-  std::string reduce;                        // "" (the stage's habit) | "boundary" | "every"
-  std::string carry;                         // "" (where it costs no memory) | "on" | "off"
-  std::string recompute; // "" or "none" | "layers" | "auto" | a regex on values and module paths
+  int64_t keepGathered = 1; // buckets that stay on the device from forward to backward
+  bool overlap = true;      // overlap_comm
+  std::string reduce;       // "" (the stage's habit) | "boundary" | "every"
+  std::string carry;        // "" (where it costs no memory) | "on" | "off"
+  std::string recompute;    // "" or "none" | "layers" | "auto" | a regex on values and module paths
   std::vector<std::string> recomputeValues; // of "auto": results of the ops, as the planner chose
   std::string offload; // "" | "auto": what is not given of the following is chosen
   std::string offloadOptimizer, offloadParam; // "" (they stay) | "cpu" | "nvme"

@@ -106,7 +106,8 @@ private:
       gather->setOperand(0, b.op(OpKind::Fetch, {staged(b, *bucket)}, bucket->name + ".part"));
     }
     placeAtUse(
-        module, p, kOffloadPass, [&](const Symbol &s) { return isAway(s) && !s.type.isShard(); },
+        module, p, kOffloadPass, config.keepGathered,
+        [&](const Symbol &s) { return isAway(s) && !s.type.isShard(); },
         [&](Builder &b, Symbol &bucket) {
           return b.op(OpKind::Fetch, {staged(b, bucket)}, bucket.name + ".full");
         });

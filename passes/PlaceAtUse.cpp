@@ -12,9 +12,10 @@ namespace {
 
 class AtUse {
 public:
-  AtUse(Module &m, Program &p, const char *pass, llvm::function_ref<bool(const Symbol &)> applies,
+  AtUse(Module &m, Program &p, const char *pass, int64_t keep,
+        llvm::function_ref<bool(const Symbol &)> applies,
         llvm::function_ref<Value *(Builder &, Symbol &)> bring)
-      : module(m), program(p), pass(pass), applies(applies), bring(bring) {}
+      : module(m), program(p), pass(pass), keep(keep), applies(applies), bring(bring) {}
 
   void run() {
     // Keeping a tied bucket between its layers would hold it through all layers in between.
@@ -26,7 +27,7 @@ public:
     Phase phase = Phase::Forward;
     for (Op &op : program.ops) {
       if (op.phase != phase) {
-        open.clear();
+        dropAllBut(op.phase == Phase::Backward ? keep : 0);
         phase = op.phase;
       }
       for (int i = 0; i < static_cast<int>(op.operands.size()); ++i) {
@@ -37,6 +38,10 @@ public:
         if (lastTouched != bucket && tied.contains(bucket))
           open.erase(bucket);
         lastTouched = bucket;
+        if (phase == Phase::Forward)
+          touched(bucket);
+        else if (!kept.erase(bucket) && !open.count(bucket))
+          dropKept();
         op.setOperand(i, broughtView(open[bucket], *bucket, *view, op));
       }
     }
@@ -49,6 +54,29 @@ private:
     Value *full = nullptr;
     llvm::DenseMap<int64_t, Value *> views; // by offset
   };
+
+  // Buckets in the order of their last use.
+  void touched(Symbol *bucket) {
+    llvm::erase_value(order, bucket);
+    order.push_back(bucket);
+  }
+
+  void dropAllBut(int64_t last) {
+    auto n = static_cast<int64_t>(order.size());
+    for (int64_t k = 0; k < n; ++k)
+      if (k < n - last)
+        open.erase(order[k]);
+      else
+        kept.insert(order[k]);
+    order.clear();
+  }
+
+  // Backward brings another bucket: what it has not used by then would stay beside it.
+  void dropKept() {
+    for (Symbol *bucket : kept)
+      open.erase(bucket);
+    kept.clear();
+  }
 
   bool isMeant(const Value *v) const {
     if (!v->isSymbol())
@@ -91,20 +119,23 @@ private:
   Module &module;
   Program &program;
   const char *pass;
+  int64_t keep;
   llvm::function_ref<bool(const Symbol &)> applies;
   llvm::function_ref<Value *(Builder &, Symbol &)> bring;
   llvm::SmallPtrSet<Symbol *, 4> tied;
   llvm::SmallVector<Op *, 32> views;
   llvm::SmallPtrSet<Op *, 32> old;
   llvm::DenseMap<Symbol *, Run> open;
+  llvm::SmallVector<Symbol *, 32> order; // of forward, by last use
+  llvm::SmallPtrSet<Symbol *, 8> kept;   // for backward, which has not used them yet
 };
 
 } // namespace
 
-void placeAtUse(Module &m, Program &p, const char *pass,
+void placeAtUse(Module &m, Program &p, const char *pass, int64_t keep,
                 llvm::function_ref<bool(const Symbol &)> applies,
                 llvm::function_ref<Value *(Builder &, Symbol &)> bring) {
-  AtUse(m, p, pass, applies, bring).run();
+  AtUse(m, p, pass, keep, applies, bring).run();
 }
 
 } // namespace ds

@@ -30,9 +30,10 @@ public:
     boundary = reducesAtBoundary(config);
     placeSymbols();
     if (config.stage == 3)
-      placeAtUse(module, micro, "zero-partition", isSharded, [&](Builder &b, Symbol &bucket) {
-        return b.op(OpKind::AllGather, {&bucket}, bucket.name + ".full", over());
-      });
+      placeAtUse(module, micro, "zero-partition", config.keepGathered, isSharded,
+                 [&](Builder &b, Symbol &bucket) {
+                   return b.op(OpKind::AllGather, {&bucket}, bucket.name + ".full", over());
+                 });
     placeInputs();
     shareStatistics();
     reduceGradients();

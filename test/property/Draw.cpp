@@ -53,6 +53,7 @@ static void drawPlan(Choices &c, PlanConfig &p) {
   p.allgatherBucketSize = c.chance(30) ? c.of(buckets) : 500'000'000;
   p.persistenceThreshold = c.of(kept);
   p.prefetchBucketSize = c.chance(30) ? 0 : 50'000'000;
+  p.keepGathered = c.below(4);
   p.overlap = c.chance(70);
   p.reduce = c.of(reduce);
   p.carry = c.of(carry);

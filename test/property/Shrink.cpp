@@ -163,6 +163,7 @@ private:
     set(&PlanConfig::reduceBucketSize, plain.reduceBucketSize);
     set(&PlanConfig::allgatherBucketSize, plain.allgatherBucketSize);
     set(&PlanConfig::prefetchBucketSize, plain.prefetchBucketSize);
+    set(&PlanConfig::keepGathered, plain.keepGathered);
     set(&PlanConfig::persistenceThreshold, plain.persistenceThreshold);
     set(&PlanConfig::overlap, plain.overlap);
     set(&PlanConfig::carry, plain.carry);

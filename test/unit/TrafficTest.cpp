@@ -4,8 +4,9 @@
 // and it is the theory's 2, 2, 2 and 3 times the parameters under stages 0 to 3, times (N-1)/N, with A micro-batches
 //   stages 0, 1: 2      stage 2: A + 1      stage 3: 3 A
 // Only at stage 3 do buckets differ, each for one reason: resident ones are not gathered (A + 1), a tied one is gathered
-// where each layer needs it, one that backward does not need only once per micro-batch, and a carried one once per
-// update, and once before the first. Padding goes with its bucket.
+// where each layer needs it (here forward's first, which backward does not need, and the last, whose gather serves backward,
+// too: twice, as in theory), one that backward does not need only once per micro-batch, and a carried one once per update,
+// and once before the first. Padding goes with its bucket.
 #include "test/unit/Gpt2.h"
 
 #include "passes/Report.h"
@@ -79,8 +80,10 @@ void checkTheory(const Schedule &s, const TrafficReport &plan, int64_t threshold
   } else {
     // The first that a micro-batch needs is the tied one; what it costs in memory decides whether it is carried.
     EXPECT_EQ(carried.empty(), !s.program("start"));
-    EXPECT_EQ(carried.empty() ? tied : carried, std::vector<std::string>{"lm_head.weight.bucket"});
-    EXPECT_EQ(tied.size() + carried.size(), 1);
+    if (!carried.empty()) {
+      EXPECT_EQ(carried, std::vector<std::string>{"lm_head.weight.bucket"});
+    }
+    EXPECT_TRUE(tied.empty());
     EXPECT_EQ(once, std::vector<std::string>{"transformer.wpe"});
     EXPECT_EQ(plan.residentElems > 0, threshold > 0);
   }
