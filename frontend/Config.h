@@ -60,6 +60,11 @@ struct LossConfig {
   std::string text;  // as given
 };
 
+/// Where a bucket's optimizer states and parameters lie: "" (the device) | "cpu" | "nvme".
+struct BucketPlace {
+  std::string optimizer, param;
+};
+
 struct PlanConfig {
   int64_t stage = 0;
   int64_t world = 1;
@@ -84,7 +89,10 @@ struct PlanConfig {
   std::string offloadOptimizer, offloadParam; // "" (they stay) | "cpu" | "nvme"
   bool cpuCheckpointing = false;              // the same for all of them
   std::string offloadActivations;             // regex on saved values and module paths; empty: none
-  double offloadRatio = 1;                    // of the optimizer's elements that the host updates
+  /// Of offload "auto": what the planner chose beyond these keys, by name. Buckets that are not here follow the keys.
+  std::map<std::string, BucketPlace, std::less<>> bucketPlaces;
+  std::vector<std::string> offloadValues;
+  double offloadRatio = 1;    // of the optimizer's elements that the host updates
   int64_t offloadBuffers = 4; // buckets under way at once between nvme, host and device
   std::string nvmePath;       // folder of the ranks' files
   int64_t aioBlock = 1 << 20, aioDepth = 8; // bytes of a request, requests in flight

@@ -379,8 +379,17 @@ private:
 
 } // namespace
 
+// The first gather, at stage 3.
+static bool mayCarryGather(const PlanConfig &c) {
+  return c.stage == 3 && c.overlap && c.prefetchBucketSize > 0 && c.carry != "off";
+}
+
+StatusOr<Schedule> emitSchedule(const Module &m, const PlanConfig &c) {
+  return Emitter(m, c, mayCarryGather(c)).run();
+}
+
 StatusOr<Schedule> scheduleModule(const Module &m, const PlanConfig &c) {
-  bool mayCarry = c.stage == 3 && c.overlap && c.prefetchBucketSize > 0 && c.carry != "off";
+  bool mayCarry = mayCarryGather(c);
   TRY_ASSIGN(Schedule s, Emitter(m, c, mayCarry).run());
   TRY(planMemory(s, c));
   if (!mayCarry || c.carry == "on" || s.programs[0].name != "start")

@@ -24,6 +24,7 @@ public:
     for (size_t b = 0; b < blocks.size(); ++b)
       for (int l : blocks[b])
         blockOf[l] = static_cast<int>(b);
+    out.runs = runs;
     out.fixed.assign(model.launches.size() + 1, 0);
     findNeeds();
     for (size_t s = 0; s < model.storages.size(); ++s)
@@ -97,9 +98,10 @@ private:
     live(st.bytes, st.maker, beside);
     if (last >= 0)
       live(st.bytes, first, lastBeside(s, last));
-    if (first == kNever && need == kNever)
+    if (st.isMoved || (first == kNever && need == kNever))
       return;
     Market::Value v;
+    v.storage = s;
     v.bytes = st.bytes;
     v.isRead = last >= 0;
     // Where it is kept, nothing takes its place; another operand may then lend its own.

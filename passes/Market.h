@@ -21,6 +21,7 @@ using StreamSeconds = std::array<double, kStreams>;
 struct Market {
   /// A value of the forward phase that backward may read.
   struct Value {
+    int storage = 0; // of the model
     int64_t bytes = 0;
     int from = 0,
         to = 0; // points, half-open: between its last use in forward and the first in backward
@@ -42,7 +43,8 @@ struct Market {
     std::vector<Use> uses;
   };
   struct Window {
-    int first = 0, end = 0; // points, half-open
+    int first = 0, end = 0; // points, half-open: launches touch it
+    int from = 0, to = 0;   // the same with its transfers where they stand in the list
     int64_t bytes = 0;
   };
   /// A place of a bucket.
@@ -59,6 +61,7 @@ struct Market {
 
   std::vector<int64_t> fixed; // by point: bytes that no decision changes
   StreamSeconds seconds{};    // the same of time
+  int64_t runs = 1;           // of a micro-batch in an update
   std::vector<Value> values;
   std::vector<Part> parts;
   std::vector<Bucket> buckets;

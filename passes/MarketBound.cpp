@@ -41,7 +41,8 @@ private:
     return static_cast<double>(v.bytes) * between(v.from, v.to);
   }
   double moveCost(const Market::Value &v) const {
-    return v.down * prices.weight[kDown] + v.up * prices.weight[kUp];
+    return v.down * prices.weight[kDown] + v.up * prices.weight[kUp] +
+           static_cast<double>(v.bytes) * prices.host;
   }
   double cost(const Market::Value &v) const {
     return limits.moves ? std::min(keepCost(v), moveCost(v)) : keepCost(v);
@@ -61,6 +62,7 @@ private:
     }
     out.busy[kDown] += share * v.down;
     out.busy[kUp] += share * v.up;
+    out.host += share * static_cast<double>(v.bytes); // all of them when backward begins
     state = MarketChoice::State::Moved;
   }
 

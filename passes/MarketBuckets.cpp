@@ -89,8 +89,16 @@ private:
   void readProgram(const SchedProgram &p) {
     auto runs = static_cast<double>(runsPerUpdate(p.name, schedule.step.gradAccum));
     std::vector<int> of = ownersIn(p);
-    // Of buffers: the launches of the micro-batch that touch them.
-    std::vector<std::pair<int, int>> touched(of.size(), {INT32_MAX, -1});
+    // Of buffers: the launches of the micro-batch that touch them, and those that transfers stand at.
+    struct Life {
+      int first = INT32_MAX, end = -1;
+      void add(int from, int to) {
+        first = std::min(first, from);
+        end = std::max(end, to);
+      }
+    };
+    std::vector<Life> touched(of.size()), lives(of.size());
+    int at = 0; // the next launch
     bool last = p.name == "micro.last" || p.name == "micro.only";
     for (const Instr &i : p.instrs) {
       double s = ds::seconds(schedule, p, i, rates) * runs;
@@ -98,20 +106,23 @@ private:
       if (auto it = launchOf.find(i.label); it != launchOf.end()) {
         rest.seconds[stream] += s;
         for (const auto *list : {&i.ins, &i.outs})
-          for (PlaceRef place : *list) {
-            auto &[first, end] = touched[bufferOf(p, place)];
-            first = std::min(first, it->second);
-            end = std::max(end, it->second + 1);
-          }
+          for (PlaceRef place : *list)
+            touched[bufferOf(p, place)].add(it->second, it->second + 1);
+        at = it->second + 1;
         continue;
       }
+      for (const auto *list : {&i.ins, &i.outs})
+        for (PlaceRef place : *list)
+          lives[bufferOf(p, place)].add(at, at + 1);
       share(p, i, of, s, runs);
     }
     for (size_t b = owner.size(); last && b < of.size(); ++b) {
       const Buffer &own = p.own[b - owner.size()];
-      auto [first, end] = touched[b];
-      if (of[b] >= 0 && first < end && own.type.space == Space::Device)
-        options[of[b]].windows.push_back({first, end, (own.bytes + 255) / 256 * 256});
+      Life t = touched[b], life = lives[b];
+      if (of[b] >= 0 && t.first < t.end && own.type.space == Space::Device)
+        options[of[b]].windows.push_back({t.first, t.end, std::min(t.first, life.first),
+                                          std::max(t.end, life.end),
+                                          (own.bytes + 255) / 256 * 256});
     }
   }
 

@@ -33,8 +33,7 @@ public:
       if (p->name == "update")
         continue;
       bringWeights(*p);
-      if (!config.offloadActivations.empty())
-        offloadActivations(module, *p, config.offloadActivations);
+      offloadActivations(module, *p, config.offloadActivations, config.offloadValues);
       gradientsToHost(*p);
       TRY(reinferTypes(module, *p));
     }
@@ -49,29 +48,33 @@ private:
         optimizers.push_back(&op);
   }
 
-  // A part of the optimizer's work may stay: the buckets whose gradients are complete last, since nothing is left that the
-  // host's work on them could hide behind.
+  BucketPlace placeOf(const Symbol &bucket) const {
+    auto it = config.bucketPlaces.find(bucket.name);
+    return it == config.bucketPlaces.end()
+               ? BucketPlace{config.offloadOptimizer, config.offloadParam}
+               : it->second;
+  }
+
+  // A part of the optimizer's work may stay: what the planner chose or, by ratio, the buckets whose gradients are complete
+  // last, since nothing is left that the host's work on them could hide behind.
   void chooseUpdates() {
-    if (config.offloadOptimizer.empty())
-      return;
     int64_t total = 0, taken = 0;
     for (Op *op : optimizers)
       total += optimizedBucket(*op)->type.elems();
     for (Op *op : llvm::reverse(optimizers)) {
       Symbol *bucket = optimizedBucket(*op);
-      if (static_cast<double>(taken) >= config.offloadRatio * static_cast<double>(total))
-        return;
+      bool within = static_cast<double>(taken) < config.offloadRatio * static_cast<double>(total);
       taken += bucket->type.elems();
-      plan.moved.insert(bucket);
+      if (!placeOf(*bucket).optimizer.empty() &&
+          (within || config.bucketPlaces.contains(bucket->name)))
+        plan.moved.insert(bucket);
     }
   }
 
   void placeSymbols() {
-    Space params = spaceOf(config.offloadParam);
     for (Symbol *s : module.symbols())
       if (s->symbolKind == SymbolKind::Bucket && !s->resident && !s->running)
-        s->type.space = params;
-    Space states = spaceOf(config.offloadOptimizer);
+        s->type.space = spaceOf(placeOf(*s).param);
     for (Op *op : optimizers) {
       Symbol *bucket = optimizedBucket(*op);
       if (!plan.moved.contains(bucket))
@@ -79,7 +82,7 @@ private:
       for (int i = 1; i <= op->info().outs; ++i)
         if (auto *s = static_cast<Symbol *>(op->operands[i]);
             s->isSymbol() && s->symbolKind == SymbolKind::State)
-          s->type.space = states;
+          s->type.space = spaceOf(placeOf(*bucket).optimizer);
       op->operands[0]->type.space = Space::Host; // the accumulator
       gradients.insert(op->operands[0]);
     }
@@ -190,7 +193,14 @@ Status offloadSymbols(Module &m, const PlanConfig &c) {
     mine.offloadOptimizer.clear();
   if (c.world > 1 && c.stage < 3)
     mine.offloadParam.clear();
-  if (mine.offloadOptimizer.empty() && mine.offloadParam.empty() && mine.offloadActivations.empty())
+  for (auto &[name, place] : mine.bucketPlaces) {
+    if (c.world > 1 && c.stage == 0)
+      place.optimizer.clear();
+    if (c.world > 1 && c.stage < 3)
+      place.param.clear();
+  }
+  if (mine.offloadOptimizer.empty() && mine.offloadParam.empty() &&
+      mine.offloadActivations.empty() && mine.bucketPlaces.empty() && mine.offloadValues.empty())
     return {};
   return Offloader(m, mine).run();
 }

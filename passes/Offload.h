@@ -19,8 +19,10 @@ struct OffloadPlan {
   Symbol *squares = nullptr;                   // the sum of squares of their gradients, as bins
 };
 
-/// Lets saved values of p whose name or module path matches wait for backward in host memory.
-void offloadActivations(Module &m, Program &p, const std::string &regex);
+/// Lets saved values of p wait for backward in host memory: those whose name or module path matches the regex, unless it is
+/// empty, and those of the names.
+void offloadActivations(Module &m, Program &p, const std::string &regex,
+                        const std::vector<std::string> &names);
 
 /// Rewrites @update for the buckets of the plan. Symbols have their spaces by then.
 Status offloadUpdate(Module &m, const OffloadPlan &plan);

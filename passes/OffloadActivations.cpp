@@ -7,6 +7,7 @@
 // A fetch stands where backward first uses the value that came before it, so that it runs one value ahead.
 #include "passes/Offload.h"
 
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Regex.h"
 
 namespace ds {
@@ -25,8 +26,12 @@ struct Saved {
 
 class Activations {
 public:
-  Activations(Module &m, Program &p, const std::string &regex)
-      : module(m), program(p), pattern(regex) {}
+  Activations(Module &m, Program &p, const std::string &regex,
+              const std::vector<std::string> &names)
+      : module(m), program(p), pattern(regex), any(!regex.empty()) {
+    for (const std::string &name : names)
+      chosen.insert(name);
+  }
 
   void run() {
     int n = 0;
@@ -51,7 +56,8 @@ public:
 
 private:
   bool matches(const Op &op, const Value &v) {
-    return pattern.match(v.name) || (!op.origin.module.empty() && pattern.match(op.origin.module));
+    return chosen.contains(v.name) || (any && pattern.match(v.name)) ||
+           (any && !op.origin.module.empty() && pattern.match(op.origin.module));
   }
 
   Saved savedValue(Op &op, Value *v) {
@@ -130,13 +136,17 @@ private:
   Module &module;
   Program &program;
   llvm::Regex pattern;
+  bool any; // has a pattern
+  llvm::StringSet<> chosen;
   llvm::DenseMap<const Op *, int> position;
 };
 
 } // namespace
 
-void offloadActivations(Module &m, Program &p, const std::string &regex) {
-  Activations(m, p, regex).run();
+void offloadActivations(Module &m, Program &p, const std::string &regex,
+                        const std::vector<std::string> &names) {
+  if (!regex.empty() || !names.empty())
+    Activations(m, p, regex, names).run();
 }
 
 } // namespace ds

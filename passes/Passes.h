@@ -21,7 +21,9 @@ bool reducesAtBoundary(const PlanConfig &c);
 /// Takes every dropout of a program out, and the input that its random numbers come from.
 void removeDropout(Module &m, Program &p);
 
-/// Lowers a module with programs to a schedule: instructions, storage, waits, lifetimes, offsets, arenas.
+/// Instructions and buffers of a module with programs: what has bytes and takes time, but no waits, lives or offsets yet.
+StatusOr<Schedule> emitSchedule(const Module &m, const PlanConfig &c);
+/// Lowers it to a schedule: instructions, storage, waits, lifetimes, offsets, arenas.
 StatusOr<Schedule> scheduleModule(const Module &m, const PlanConfig &c);
 
 /// The whole planner: default pipeline, scheduleModule, verifySchedule.

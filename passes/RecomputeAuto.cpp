@@ -50,7 +50,7 @@ struct RecomputeChooser::Chain {
   std::vector<std::pair<int, int>> backward,
       forward; // by block: its stretches of launches, half-open
 
-  Chain(Program &p, const RecomputeModel &m) : blocks(recomputeBlocks(p, m)) {
+  Chain(std::vector<Launches> b, const RecomputeModel &m) : blocks(std::move(b)) {
     classify(m);
     stretches(m);
     measure(m);
@@ -71,7 +71,7 @@ struct RecomputeChooser::Chain {
           for (int u : m.storages[v].users)
             (u >= m.firstBackward ? backward : outside) |= !inside.count(u);
           h = llvm::hash_combine(h, m.storages[v].bytes, outside, backward,
-                                 m.launches[l].repeatable);
+                                 m.launches[l].repeatable, m.storages[v].isMoved);
         }
       auto [it, isNew] = classes.try_emplace(h, static_cast<int>(sets.size()));
       if (isNew)
@@ -144,7 +144,7 @@ struct RecomputeChooser::Chain {
       if (load.isRepeated[l])
         one.seconds += m.launches[l].seconds;
       for (int v : m.launches[l].out)
-        if (isKept(m, load, l, v))
+        if (!m.storages[v].isMoved && isKept(m, load, l, v))
           one.saved += m.storages[v].bytes;
     }
     for (auto [first, end] : {backward[b], forward[b]})
@@ -161,8 +161,16 @@ struct RecomputeChooser::Chain {
   }
 };
 
+static RecomputeModel modelOf(Program &p, const Schedule &s, const Rates &r) {
+  RecomputeModel m(p, s, r);
+  m.readMemory(s);
+  return m;
+}
+
 RecomputeChooser::RecomputeChooser(Program &p, const Schedule &s, const Rates &r)
-    : model(p, s, r), chain(std::make_unique<Chain>(p, model)) {}
+    : model(modelOf(p, s, r)), chain(std::make_unique<Chain>(recomputeBlocks(p, model), model)) {}
+RecomputeChooser::RecomputeChooser(RecomputeModel m, std::vector<Launches> blocks)
+    : model(std::move(m)), chain(std::make_unique<Chain>(std::move(blocks), model)) {}
 RecomputeChooser::~RecomputeChooser() = default;
 
 RecomputeChooser::Choice RecomputeChooser::choose(int64_t bytes) const {

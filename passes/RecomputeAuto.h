@@ -15,8 +15,9 @@ std::vector<Launches> recomputeBlocks(Program &p, const RecomputeModel &m);
 
 class RecomputeChooser {
 public:
-  /// As RecomputeModel.
+  /// s: a plan without recomputation, with lives of its buffers.
   RecomputeChooser(Program &p, const Schedule &s, const Rates &r);
+  RecomputeChooser(RecomputeModel m, std::vector<Launches> blocks);
   ~RecomputeChooser();
 
   struct Choice {

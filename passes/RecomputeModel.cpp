@@ -56,7 +56,8 @@ std::vector<int> mayTakeOver(const Op &op, const llvm::DenseMap<const Value *, i
 
 RecomputeModel::RecomputeModel(Program &p, const Schedule &s, const Rates &r) {
   addLaunches(p);
-  readPlan(s, r);
+  readTimes(s, r);
+  readMoves(s);
 }
 
 void RecomputeModel::addLaunches(Program &p) {
@@ -83,7 +84,7 @@ void RecomputeModel::addLaunches(Program &p) {
       storageOf[op.result(i)] = static_cast<int>(storages.size());
       l.out.push_back(static_cast<int>(storages.size()));
       int64_t bytes = gradients.count(op.result(i)) ? 0 : rounded(op.result(i)->type.bytes());
-      storages.push_back({bytes, k, {}});
+      storages.push_back({bytes, k, {}, false});
     }
     if (!l.out.empty() && storages[l.out[0]].bytes > 0)
       l.over = mayTakeOver(op, storageOf);
@@ -91,27 +92,60 @@ void RecomputeModel::addLaunches(Program &p) {
   }
 }
 
-void RecomputeModel::readPlan(const Schedule &s, const Rates &r) {
-  std::vector<bool> none(launches.size(), false);
+namespace {
+
+using LabelIndex = std::map<std::string_view, int>;
+
+LabelIndex labelsOf(const SchedProgram &p) {
+  LabelIndex index;
+  for (size_t k = 0; k < p.instrs.size(); ++k)
+    index.emplace(p.instrs[k].label, static_cast<int>(k));
+  return index;
+}
+
+} // namespace
+
+void RecomputeModel::readTimes(const Schedule &s, const Rates &r) {
   beside.assign(launches.size(), 0);
+  for (const SchedProgram &p : s.programs) {
+    if (!p.name.starts_with("micro."))
+      continue;
+    LabelIndex index = labelsOf(p);
+    for (Launch &l : launches)
+      if (auto it = index.find(l.op->result()->name); it != index.end()) {
+        const Instr &i = p.instrs[it->second];
+        l.seconds = seconds(s, p, i, r);
+        l.work = i.work < 0 ? 0 : rounded(resolve(s, p, {false, i.work}).buffer->bytes);
+      }
+  }
+}
+
+void RecomputeModel::readMoves(const Schedule &s) {
+  std::map<std::string_view, int> byName;
+  for (const Launch &l : launches)
+    for (int v : l.out)
+      byName[l.op->results[v - l.out[0]]->name] = v;
+  for (const SchedProgram &p : s.programs)
+    for (const Instr &i : p.instrs)
+      if (i.kind == InstrKind::Offload && p.name.starts_with("micro."))
+        if (auto it = byName.find(*resolve(s, p, i.ins[0]).name); it != byName.end())
+          storages[it->second].isMoved = true;
+}
+
+void RecomputeModel::readMemory(const Schedule &s) {
+  std::vector<bool> none(launches.size(), false);
   Load load0 = load(none);
   for (const SchedProgram &p : s.programs) {
     if (!p.name.starts_with("micro."))
       continue;
-    std::map<std::string_view, int> index;
-    for (size_t k = 0; k < p.instrs.size(); ++k)
-      index.emplace(p.instrs[k].label, static_cast<int>(k));
+    LabelIndex index = labelsOf(p);
     std::vector<int64_t> live = liveBytes(p);
     // An instruction that the graph does not have yet counts to the launch before it.
     int at = 0;
     int64_t before = 0;
     for (size_t k = 0; k < launches.size(); ++k) {
-      Launch &l = launches[k];
-      auto it = index.find(l.op->result()->name);
+      auto it = index.find(launches[k].op->result()->name);
       if (it != index.end()) {
-        const Instr &i = p.instrs[it->second];
-        l.seconds = seconds(s, p, i, r);
-        l.work = i.work < 0 ? 0 : rounded(resolve(s, p, {false, i.work}).buffer->bytes);
         int64_t most = live[it->second];
         for (at = std::max(at, it->second); at < static_cast<int>(p.instrs.size()); ++at) {
           if (k + 1 < launches.size() && p.instrs[at].label == launches[k + 1].op->result()->name)
@@ -178,19 +212,24 @@ RecomputeModel::Load RecomputeModel::load(const std::vector<bool> &again) const 
   };
   for (size_t v = 0; v < storages.size(); ++v) {
     const Storage &s = storages[v];
-    int maker = s.maker, first = slot[maker], last = first, lastAgain = -1;
+    int maker = s.maker, first = slot[maker], last = first, lastAgain = -1, back = time;
     bool repeated = maker < firstBackward && againSlot[maker] >= 0;
+    bool moved = s.isMoved && maker < firstBackward && !repeated;
     for (int u : s.users) {
       bool forward = u < firstBackward;
       if (forward)
         last = std::max(last, slot[u]);
       int late = forward ? againSlot[u] : slot[u];
-      (repeated ? lastAgain : last) = std::max(repeated ? lastAgain : last, late);
+      (repeated || moved ? lastAgain : last) = std::max(repeated || moved ? lastAgain : last, late);
+      if (late >= 0)
+        back = std::min(back, late);
     }
     auto id = static_cast<int>(v);
-    live(s.bytes, first, end(id, last));
+    live(s.bytes, first, moved ? last : end(id, last)); // a transfer reads it yet
     if (repeated)
       live(s.bytes, againSlot[maker], end(id, std::max(lastAgain, againSlot[maker])));
+    else if (moved && lastAgain >= 0)
+      live(s.bytes, back, end(id, lastAgain));
   }
 
   out.at.assign(n, 0);

@@ -25,6 +25,7 @@ struct RecomputeModel {
     int64_t bytes = 0; // rounded up as in an arena
     int maker = 0;     // launch
     std::vector<int> users;
+    bool isMoved = false; // not on the device between its last use in forward and the next
   };
   std::vector<Launch> launches; // all ops but views, in program order
   std::vector<Storage> storages;
@@ -33,8 +34,10 @@ struct RecomputeModel {
   std::vector<int64_t> beside;
 
   RecomputeModel() = default;
-  /// p: @micro behind autodiff. s: its plan without recomputation, which says how long launches take and what lives beside.
+  /// p: @micro behind autodiff. s: a plan of it without recomputation, which says how long launches take and what is moved.
   RecomputeModel(Program &p, const Schedule &s, const Rates &r);
+  /// Sets `beside` as s has it, once its buffers have lives.
+  void readMemory(const Schedule &s);
 
   struct Load {
     std::vector<int64_t> at; // by launch: most bytes at it and at what is repeated right before it
@@ -47,7 +50,8 @@ struct RecomputeModel {
 
 private:
   void addLaunches(Program &p);
-  void readPlan(const Schedule &s, const Rates &r);
+  void readTimes(const Schedule &s, const Rates &r);
+  void readMoves(const Schedule &s);
 };
 
 } // namespace ds

@@ -58,6 +58,10 @@ public:
   }
 
 private:
+  double keptBytes(int v) const {
+    return model.storages[v].isMoved ? 0 : static_cast<double>(model.storages[v].bytes);
+  }
+
   Cut at(double price) {
     auto launches = static_cast<int>(block.size()), values = static_cast<int>(value.size());
     int source = launches + values, sink = source + 1;
@@ -68,8 +72,7 @@ private:
       graph.edge(source, k, mayRepeat ? std::max(l.seconds, 1e-9) : MinCut::kForced);
       for (int v : l.out) {
         int node = launches + value.lookup(v);
-        double bytes = static_cast<double>(model.storages[v].bytes);
-        graph.edge(k, node, readOutside[k] ? 0 : bytes * price);
+        graph.edge(k, node, readOutside[k] ? 0 : keptBytes(v) * price);
         for (int u : model.storages[v].users)
           if (u >= model.firstBackward)
             graph.edge(node, sink, MinCut::kForced);
@@ -87,7 +90,7 @@ private:
       else if (!readOutside[k])
         for (int v : l.out)
           if (!source_[launches + value.lookup(v)])
-            cut.bytes += static_cast<double>(model.storages[v].bytes);
+            cut.bytes += keptBytes(v);
     }
     return cut;
   }

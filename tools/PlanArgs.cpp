@@ -314,6 +314,12 @@ StatusOr<Schedule> plan(const LoadedModel &model, const PlanConfig &config, int 
   RecomputePlan p;
   if (!c.recompute.empty() && c.recompute != "none") {
     TRY_ASSIGN(p, planRecompute(*model.module, c));
+    // What was chosen for other threads may need more workspace with these.
+    if (!c.recomputeValues.empty() && c.stage == model.config.stage &&
+        !checkFits(p.schedule, c).ok()) {
+      c.recomputeValues.clear();
+      TRY_ASSIGN(p, planRecompute(*model.module, c));
+    }
     c.recompute = p.mode;
     c.recomputeValues = p.values;
   }
@@ -346,6 +352,8 @@ StatusOr<Schedule> planFromArgs(const std::string &path, int threads, PlanConfig
       one.gradAccum *= one.world;
       one.world = 1;
       one.offloadOptimizer = one.offloadParam = one.offloadActivations = "";
+      one.bucketPlaces.clear();
+      one.offloadValues.clear();
       TRY_ASSIGN(*reference, plan(l, one, threads));
     }
     TRY_ASSIGN(Schedule s, plan(l, l.config, threads));

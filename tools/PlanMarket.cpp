@@ -4,45 +4,186 @@
 #include "passes/RecomputeAuto.h"
 #include "tools/Fit.h"
 
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
 namespace ds {
 
 StatusOr<PlanMarket> PlanMarket::build(const PlanRounds &rounds, const PlanConfig &c,
-                                       const std::vector<StatePlaces> &placements) {
+                                       const std::vector<BucketPlace> &places) {
   PlanMarket out;
   TRY_ASSIGN(out.rates, planRates(c));
-  TRY_ASSIGN(out.isShared, timesAddUp(c));
+  TRY_ASSIGN(out.limits.isShared, timesAddUp(c));
+  out.limits.moves = c.offloadActivations.empty();
   std::vector<Schedule> schedules;
   std::vector<PlacedPlan> plans;
-  for (const StatePlaces &p : placements) {
+  for (const BucketPlace &p : places) {
     PlanConfig mine = c;
     mine.offloadOptimizer = p.optimizer;
     mine.offloadParam = p.param;
-    mine.offloadActivations.clear();
-    TRY_ASSIGN(RecomputePlan plan, rounds.plan(mine, "none"));
-    schedules.push_back(std::move(plan.schedule));
+    TRY_ASSIGN(Schedule s, rounds.emit(mine));
+    schedules.push_back(std::move(s));
   }
-  for (size_t k = 0; k < placements.size(); ++k)
-    plans.push_back({placements[k].optimizer, placements[k].param, &schedules[k]});
-  RecomputeModel m(rounds.program(), schedules[0], out.rates);
-  std::vector<Launches> blocks; // what may be repeated
+  for (size_t k = 0; k < places.size(); ++k)
+    plans.push_back({places[k].optimizer, places[k].param, &schedules[k]});
+  out.prices.weight[static_cast<int>(Stream::Compute)] = 1;
+  if (out.limits.isShared)
+    out.prices.weight.fill(1);
+  out.model = RecomputeModel(rounds.program(), schedules[0], out.rates);
   if (c.recompute.empty() || c.recompute == "auto")
-    blocks = recomputeBlocks(rounds.program(), m);
-  out.market = marketOf(m, blocks, c.gradAccum, [&](int64_t bytes) {
+    out.blocks = recomputeBlocks(rounds.program(), out.model);
+  out.market = marketOf(out.model, out.blocks, c.gradAccum, [&](int64_t bytes) {
     return out.rates.launch + static_cast<double>(bytes) / out.rates.hostLink;
   });
-  addBuckets(out.market, m, plans, out.rates);
+  addBuckets(out.market, out.model, plans, out.rates);
+  out.prices.point.assign(out.market.points(), 0);
   return out;
 }
 
-StatusOr<double> PlanMarket::bound(const PlanConfig &c, double seconds) {
+Status PlanMarket::limitTo(const PlanConfig &c) {
   TRY_ASSIGN(std::optional<MemoryLimit> limit, memoryLimit(c));
-  MarketLimits limits;
   limits.device = limit->available();
   limits.host = limit->host;
-  limits.isShared = isShared;
-  MarketBound b = lowerBound(market, limits, seconds, prices);
+  return {};
+}
+
+double PlanMarket::bound(double seconds, int iterations) {
+  MarketBound b = lowerBound(market, limits, seconds, prices, iterations);
   prices = std::move(b.prices);
   return b.seconds;
+}
+
+MarketDecisions PlanMarket::everything(int place, bool values) const {
+  MarketDecisions d = nothing();
+  if (values) {
+    std::vector<MarketStep> all = steps();
+    d = after(all, all.size());
+  }
+  std::fill(d.places.begin(), d.places.end(), place);
+  return d;
+}
+
+std::vector<MarketDecisions> PlanMarket::withOneLess(const MarketDecisions &d) const {
+  std::vector<std::pair<double, MarketDecisions>> all;
+  auto seconds = [&](const MarketDecisions &of) {
+    StreamSeconds busy = busySeconds(market, of);
+    return std::accumulate(busy.begin(), busy.end(), 0.0);
+  };
+  double now = seconds(d);
+  auto add = [&](MarketDecisions less) {
+    double saved = now - seconds(less);
+    all.emplace_back(saved, std::move(less));
+  };
+  for (size_t b = 0; b < d.places.size(); ++b)
+    if (d.places[b] != 0 && !market.buckets[b].name.empty()) {
+      MarketDecisions less = d;
+      less.places[b] = 0;
+      add(std::move(less));
+    }
+  for (size_t v = 0; v < d.moved.size(); ++v)
+    if (d.moved[v]) {
+      MarketDecisions less = d;
+      less.moved[v] = false;
+      add(std::move(less));
+    }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const auto &a, const auto &b) { return a.first > b.first; });
+  std::vector<MarketDecisions> out;
+  for (auto &[saved, less] : all)
+    out.push_back(std::move(less));
+  return out;
+}
+
+MarketDecisions PlanMarket::common(MarketDecisions a, const MarketDecisions &b) const {
+  for (size_t k = 0; k < a.places.size(); ++k)
+    if (b.places[k] == 0)
+      a.places[k] = 0;
+  for (size_t v = 0; v < a.moved.size(); ++v)
+    a.moved[v] = a.moved[v] && b.moved[v];
+  return a;
+}
+
+PlanMarket::Estimate PlanMarket::estimate(const MarketDecisions &d, int64_t bytes) const {
+  Estimate e;
+  RecomputeModel m = model;
+  std::vector<int64_t> beside = besideValues(market, d);
+  for (size_t k = 0; k < m.launches.size(); ++k)
+    m.beside[k] = beside[k] + m.launches[k].work;
+  for (size_t v = 0; v < d.moved.size(); ++v)
+    if (d.moved[v])
+      m.storages[market.values[v].storage].isMoved = true;
+  StreamSeconds busy = busySeconds(market, d);
+  e.peak = std::max(beside.back(), m.load(std::vector<bool>(m.firstBackward, false)).peak());
+  bool hostFits = limits.host <= 0 || hostBytes(market, d) <= limits.host;
+  e.fits = e.peak <= bytes;
+  if (!e.fits && !blocks.empty()) {
+    RecomputeChooser::Choice choice = RecomputeChooser(std::move(m), blocks).choose(bytes);
+    e.peak = std::max(beside.back(), choice.peak);
+    e.fits = e.peak <= bytes;
+    e.values = std::move(choice.values);
+    busy[static_cast<int>(Stream::Compute)] += static_cast<double>(market.runs) * choice.seconds;
+  }
+  e.fits &= hostFits;
+  double sum = std::accumulate(busy.begin(), busy.end(), 0.0);
+  // Where streams run beside each other, a little of what is moved is still waited for.
+  e.seconds = limits.isShared ? sum : *std::max_element(busy.begin(), busy.end()) + sum / 100;
+  return e;
+}
+
+PlanConfig PlanMarket::configOf(const MarketDecisions &d, PlanConfig c) const {
+  for (size_t b = 0; b < market.buckets.size(); ++b) {
+    const Market::Option &o = market.buckets[b].options[d.places[b]];
+    if (!market.buckets[b].name.empty())
+      c.bucketPlaces[market.buckets[b].name] = {o.optimizer, o.param};
+  }
+  for (size_t v = 0; v < d.moved.size(); ++v)
+    if (d.moved[v])
+      c.offloadValues.push_back(market.values[v].name);
+  return c;
+}
+
+// Whether it would be smaller on the device, or is there because it was asked for.
+static bool mayLie(const Market::Bucket &b, std::string Market::Option::*what, const char *where) {
+  auto other = what == &Market::Option::param ? &Market::Option::optimizer : &Market::Option::param;
+  for (const Market::Option &o : b.options)
+    if (o.*what == where)
+      for (const Market::Option &home : b.options)
+        if (&home != &o && home.*other == o.*other && (home.*what).empty())
+          return o.device < home.device;
+  return !b.name.empty() && b.options[0].*what == where;
+}
+
+static int64_t sizeOf(const Market::Bucket &b) {
+  int64_t most = 0;
+  for (const Market::Option &o : b.options)
+    most = std::max(most, o.device + o.host);
+  return most;
+}
+
+std::string PlanMarket::text(const MarketDecisions &d) const {
+  std::string out;
+  auto add = [&](const std::string &s) { out += (out.empty() ? "" : ", ") + s; };
+  for (auto [what, place] : {std::pair("optimizer states", &Market::Option::optimizer),
+                             {"parameters", &Market::Option::param}})
+    for (const char *where : {"cpu", "nvme"}) {
+      // By size, of the buckets that may lie there.
+      double there = 0, all = 0;
+      for (size_t b = 0; b < market.buckets.size(); ++b)
+        if (mayLie(market.buckets[b], place, where)) {
+          auto size = static_cast<double>(sizeOf(market.buckets[b]));
+          all += size;
+          if (market.buckets[b].options[d.places[b]].*place == where)
+            there += size;
+        }
+      if (there <= 0)
+        continue;
+      auto percent = std::clamp<int64_t>(std::llround(100 * there / all), 1, 99);
+      add((there < all ? std::to_string(percent) + " % of " : "") + what + " to " + where);
+    }
+  if (auto moved = std::count(d.moved.begin(), d.moved.end(), true))
+    add(std::to_string(moved) + (moved == 1 ? " activation" : " activations") + " to cpu");
+  return out.empty() ? "nothing is moved" : out;
 }
 
 } // namespace ds

@@ -7,68 +7,39 @@
 #include "tools/Workspace.h"
 
 #include <algorithm>
+#include <map>
 #include <thread>
 
 namespace ds {
 
 namespace {
 
-struct Candidate {
-  std::string optimizer, param, activations;
-
-  int moved() const { return !optimizer.empty() + !param.empty() + !activations.empty(); }
-  /// Moves all that o does, and more.
-  bool includes(const Candidate &o) const {
-    return (o.optimizer.empty() || o.optimizer == optimizer) &&
-           (o.param.empty() || o.param == param) &&
-           (o.activations.empty() || o.activations == activations);
-  }
-  std::string text() const {
-    std::string s;
-    auto add = [&](const std::string &what, const std::string &where) {
-      if (!where.empty())
-        s += (s.empty() ? "" : ", ") + what + " to " + where;
-    };
-    add("optimizer states", optimizer);
-    add("parameters", param);
-    add("activations", activations.empty() ? "" : "cpu");
-    return s.empty() ? "nothing is moved" : s;
-  }
-};
-
-// What is given stays; the rest is tried in every way that the stage and the number of ranks allow.
-std::vector<Candidate> candidates(const PlanConfig &c) {
-  auto choices = [](const std::string &given, bool allowed, std::vector<std::string> open) {
-    return !given.empty() ? std::vector<std::string>{given}
-           : allowed      ? std::move(open)
-                          : std::vector<std::string>{""};
+// What is given stays; the rest may lie where the stage and the number of ranks allow. Those that move least come first.
+std::vector<BucketPlace> placesOf(const PlanConfig &c) {
+  auto choices = [&](const std::string &given, bool allowed) {
+    std::vector<std::string> all{given};
+    if (given.empty() && allowed)
+      all.push_back("cpu");
+    if (given.empty() && allowed && !c.nvmePath.empty())
+      all.push_back("nvme");
+    return all;
   };
-  std::vector<std::string> places = {"", "cpu"};
-  if (!c.nvmePath.empty())
-    places.push_back("nvme");
-  std::vector<Candidate> all;
-  for (const std::string &o : choices(c.offloadOptimizer, c.world == 1 || c.stage > 0, places))
-    for (const std::string &p : choices(c.offloadParam, c.world == 1 || c.stage == 3, places))
-      for (const std::string &a : choices(c.offloadActivations, true, {"", "."}))
-        all.push_back({o, p, a});
+  std::vector<BucketPlace> all;
+  for (const std::string &o : choices(c.offloadOptimizer, c.world == 1 || c.stage > 0))
+    for (const std::string &p : choices(c.offloadParam, c.world == 1 || c.stage == 3))
+      all.push_back({o, p});
+  auto moved = [](const BucketPlace &p) { return !p.optimizer.empty() + !p.param.empty(); };
   std::stable_sort(all.begin(), all.end(),
-                   [](const Candidate &a, const Candidate &b) { return a.moved() < b.moved(); });
+                   [&](const BucketPlace &a, const BucketPlace &b) { return moved(a) < moved(b); });
   return all;
 }
 
-PlanConfig with(PlanConfig c, const Candidate &k) {
-  c.offloadOptimizer = k.optimizer;
-  c.offloadParam = k.param;
-  c.offloadActivations = k.activations;
-  return c;
-}
-
 struct Found {
-  Candidate what;
-  double seconds = 0;
+  PlanConfig config;
+  std::string what;
+  double seconds = 0, bound = 0;
   int64_t device = 0, host = 0, nvme = 0; // arenas
   int64_t limit = 0;                      // of device memory that it was found under
-  double bound = 0;                       // seconds
 };
 
 int64_t arenaOf(const Schedule &s, Space space) {
@@ -78,7 +49,8 @@ int64_t arenaOf(const Schedule &s, Space space) {
   return 0;
 }
 
-/// All combinations under the config's limits.
+/// Looks for the fastest plan under limits: by estimates along the order in which moving gets worth it, then by whole plans
+/// of the best of them.
 class Search {
 public:
   explicit Search(const LoadedModel &model) : model(model) {}
@@ -88,53 +60,174 @@ public:
     int threads = std::max<int>(1, std::thread::hardware_concurrency() / static_cast<int>(c.world));
     workspace = c.workspaceBytes = workspaceRule("cpu", threads, c.world);
     TRY_ASSIGN(rounds, PlanRounds::prepare(*model.module, c));
-    std::vector<StatePlaces> places;
-    std::string activations = candidates(c)[0].activations;
-    for (const Candidate &k : candidates(c))
-      if (k.activations == activations)
-        places.push_back({k.optimizer, k.param});
+    places = placesOf(c);
     TRY_ASSIGN(market, PlanMarket::build(*rounds, c, places));
     return {};
   }
 
-  /// The fastest plan that fits, if any; `least`: the one with the smallest device arena.
+  /// The fastest plan that fits, if any; `least`: if there is none, one with the smallest device arena.
   StatusOr<std::optional<Found>> best(PlanConfig c, Found &least) {
     if (c.recompute.empty())
       c.recompute = "auto";
     c.workspaceBytes = workspace;
+    TRY(market->limitTo(c));
+    std::vector<Try> tries = candidates();
+    std::stable_sort(tries.begin(), tries.end(), [](const Try &a, const Try &b) {
+      if (a.estimate.fits != b.estimate.fits)
+        return a.estimate.fits;
+      return a.estimate.fits ? a.estimate.seconds < b.estimate.seconds
+                             : a.estimate.peak < b.estimate.peak;
+    });
+    // Whole plans take most of the time.
+    size_t most = market->launches() < kLarge ? 6 : 2, made = 0;
     std::optional<Found> found;
-    std::vector<Candidate> easy; // fit without recomputation: moving more only costs time
-    least.device = INT64_MAX;
-    for (const Candidate &k : candidates(c)) {
-      if (std::any_of(easy.begin(), easy.end(), [&](const Candidate &e) { return k.includes(e); }))
-        continue;
-      PlanConfig mine = with(c, k);
-      TRY_ASSIGN(RecomputePlan p, planRecompute(*rounds, mine));
-      TRY_ASSIGN(double seconds, updateSeconds(p.schedule, mine));
-      Found f{k,
-              seconds,
-              arenaOf(p.schedule, Space::Device),
-              arenaOf(p.schedule, Space::Host),
-              arenaOf(p.schedule, Space::Nvme),
-              c.deviceMemory};
-      if (f.device < least.device)
-        least = f;
-      if (!checkFits(p.schedule, mine).ok())
-        continue;
-      if (p.values.empty())
-        easy.push_back(k);
-      if (!found || f.seconds < found->seconds)
-        found = f;
+    for (const Try &t : tries) {
+      if (made == most || (found && t.estimate.seconds >= found->seconds) ||
+          (!t.estimate.fits && made > 0))
+        break;
+      ++made;
+      TRY_ASSIGN(RecomputePlan p, planOf(c, t));
+      TRY_ASSIGN(Found f, foundBy(c, t, p));
+      bool fits = checkFits(p.schedule, f.config).ok();
+      if (fits && (!found || f.seconds < found->seconds))
+        found = std::move(f);
+      else if (!fits && (least.device == 0 || f.device < least.device))
+        least = std::move(f);
     }
-    if (found) {
-      TRY_ASSIGN(found->bound, market->bound(c, found->seconds));
-    }
+    if (found)
+      found->bound = market->bound(found->seconds, kIterations);
     return found;
   }
 
 private:
+  struct Try {
+    MarketDecisions decisions;
+    PlanMarket::Estimate estimate;
+  };
+  static constexpr size_t kLarge = 4000; // launches
+  static constexpr int kIterations = 40;
+
+  Try tried(MarketDecisions d) const {
+    PlanMarket::Estimate e = market->estimate(d, market->deviceBytes());
+    return {std::move(d), std::move(e)};
+  }
+
+  std::vector<Try> candidates() {
+    std::vector<Try> all{tried(market->nothing())};
+    if (all[0].estimate.fits && all[0].estimate.values.empty())
+      return all;
+    std::vector<MarketStep> steps = market->steps();
+    all.push_back(tried(market->after(steps, steps.size())));
+    market->bound(all[1].estimate.fits ? all[1].estimate.seconds : 2 * all[0].estimate.seconds,
+                  kIterations);
+    alongSteps(all);
+    for (size_t k = 0; k < places.size() && market->launches() < kLarge; ++k)
+      for (bool values : {false, true})
+        all.push_back(tried(market->everything(static_cast<int>(k), values)));
+    undoSteps(all);
+    return all;
+  }
+
+  // The last step that was needed may have made room for others to be undone: the slowest of them first.
+  void undoSteps(std::vector<Try> &all) {
+    auto best = std::min_element(all.begin(), all.end(), [](const Try &a, const Try &b) {
+      if (a.estimate.fits != b.estimate.fits)
+        return a.estimate.fits;
+      return a.estimate.seconds < b.estimate.seconds;
+    });
+    if (!best->estimate.fits)
+      return;
+    Try now = *best;
+    std::vector<MarketDecisions> undone = market->withOneLess(now.decisions);
+    size_t most = market->launches() < kLarge ? 32 : 8;
+    for (size_t k = 0; k < std::min(most, undone.size()); ++k) {
+      // Those before may have been undone already.
+      Try next = tried(market->common(now.decisions, undone[k]));
+      if (next.estimate.fits && next.estimate.seconds < now.estimate.seconds)
+        now = std::move(next);
+    }
+    all.push_back(std::move(now));
+  }
+
+  // More steps need less memory; the time falls as less is repeated, then rises as more is moved.
+  void alongSteps(std::vector<Try> &all) {
+    std::vector<MarketStep> steps = market->steps();
+    std::map<size_t, size_t> known; // number of steps -> index into all
+    auto at = [&](size_t n) -> const PlanMarket::Estimate & {
+      auto [it, isNew] = known.try_emplace(n, all.size());
+      if (isNew)
+        all.push_back(tried(market->after(steps, n)));
+      return all[it->second].estimate;
+    };
+    size_t low = 0, high = steps.size();
+    while (low < high) { // the fewest that fit
+      size_t middle = low + (high - low) / 2;
+      if (at(middle).fits)
+        high = middle;
+      else
+        low = middle + 1;
+    }
+    high = steps.size();
+    while (high - low > 2) {
+      size_t a = low + (high - low) / 3, b = high - (high - low) / 3;
+      double ta = at(a).seconds, tb = at(b).seconds;
+      if (ta <= tb)
+        high = b;
+      else
+        low = a;
+    }
+    for (size_t n = low; n <= high; ++n)
+      at(n);
+  }
+
+  // What the plan needs more or less than the estimate moves the budget of the next one.
+  StatusOr<RecomputePlan> planOf(const PlanConfig &c, const Try &t) const {
+    constexpr int kRounds = 3, kMore = 3; // rounds, and more if none fits yet
+    PlanConfig mine = market->configOf(t.decisions, c);
+    if (c.recompute != "auto")
+      return planRecompute(*rounds, mine);
+    int64_t available = market->deviceBytes(), bytes = available;
+    std::optional<RecomputePlan> best;
+    PlanMarket::Estimate e = t.estimate;
+    double seconds = 0;
+    for (int round = 0;
+         round < kRounds ||
+         (best && arenaOf(best->schedule, Space::Device) > available && round < kRounds + kMore);
+         ++round) {
+      if (round > 0)
+        e = market->estimate(t.decisions, bytes);
+      bool repeats = !e.values.empty();
+      TRY_ASSIGN(RecomputePlan p, rounds->plan(mine, repeats ? "auto" : "none", e.values));
+      int64_t arena = arenaOf(p.schedule, Space::Device), over = arena - available;
+      int64_t before = best ? arenaOf(best->schedule, Space::Device) : INT64_MAX;
+      if (over <= 0 ? before > available || e.seconds < seconds : arena < before) {
+        best = std::move(p);
+        seconds = e.seconds;
+      }
+      bool close = over <= 0 && (!repeats || -over < available / 200);
+      if (close || (over > 0 && !e.fits))
+        break;
+      bytes -= over > 0 ? std::max(over, available / 500) : over;
+    }
+    return std::move(*best);
+  }
+
+  StatusOr<Found> foundBy(const PlanConfig &c, const Try &t, const RecomputePlan &p) const {
+    Found f;
+    f.config = market->configOf(t.decisions, c);
+    f.config.recomputeValues = p.values;
+    f.what = market->text(t.decisions);
+    TRY_ASSIGN(f.seconds, updateSeconds(p.schedule, c));
+    f.device = arenaOf(p.schedule, Space::Device);
+    f.host = arenaOf(p.schedule, Space::Host);
+    f.nvme = arenaOf(p.schedule, Space::Nvme);
+    f.limit = c.deviceMemory;
+    return f;
+  }
+
   const LoadedModel &model;
   decltype(PlanConfig::workspaceBytes) workspace;
+  std::vector<BucketPlace> places;
   std::optional<PlanRounds> rounds;
   std::optional<PlanMarket> market;
 };
@@ -162,10 +255,11 @@ Status chooseOffload(LoadedModel &model) {
   if (!best)
     return Status::error("offload auto: no plan fits " + limit->name +
                              "; the least of device memory, " + bytesText(least.device) +
-                             ", is needed where " + least.what.text(),
+                             ", is needed where " + least.what,
                          Code::DoesNotFit);
-  c = with(c, best->what);
-  c.assumptions.push_back("offload auto: " + best->what.text());
+  best->config.workspaceBytes = c.workspaceBytes;
+  c = std::move(best->config);
+  c.assumptions.push_back("offload auto: " + best->what);
   TRY_ASSIGN(std::string rates, planRatesName(c));
   model.gap = {best->seconds, best->bound, rates};
   return {};
@@ -219,7 +313,7 @@ StatusOr<std::string> paretoText(const LoadedModel &model) {
     out += cell(bytesText(f.device), 12) + cell(bytesText(f.host), 12) +
            cell(bytesText(f.nvme), 12) + cell(secondsText(f.seconds), 12) + " " + slower +
            "  --device-memory " + std::to_string(f.limit) + " --offload auto";
-    out += f.what.moved() ? "   (" + f.what.text() + ")\n" : "\n";
+    out += f.config.offloadValues.empty() && f.host + f.nvme == 0 ? "\n" : "   (" + f.what + ")\n";
   }
   return out;
 }

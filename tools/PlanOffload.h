@@ -7,10 +7,11 @@
 
 namespace ds {
 
-/// Sets what the config leaves open of offload_optimizer, offload_param, offload_activations and, if recompute is not given,
-/// recompute auto. Every combination is planned under the limits and simulated by the target's rates (those of `cpu` if there
-/// are none); the fastest that fits is taken, an assumption says which, and model.gap how far it is from the best. Without a limit nothing moves. Error, exit code
-/// 2: none fits; it names the one that needs least.
+/// Sets what the config leaves open of offload_optimizer, offload_param, offload_activations, bucket by bucket and value by value
+/// (bucketPlaces, offloadValues), and if recompute is not given, recompute auto with its values. Candidates are estimated on a
+/// market (PlanMarket.h), the best planned under the limits and simulated by the target's rates (those of `cpu` if there are
+/// none); the fastest that fits is taken, an assumption says which, and model.gap how far it is from the best. Without a
+/// limit nothing moves. Error, exit code 2: none fits; it names the one that needs least.
 Status chooseOffload(LoadedModel &model);
 
 /// A line of the summary.

@@ -52,17 +52,28 @@ StatusOr<PlanRounds> PlanRounds::prepare(const Module &model, const PlanConfig &
   return r;
 }
 
+StatusOr<std::unique_ptr<Module>> PlanRounds::finish(const PlanConfig &c) const {
+  std::unique_ptr<Module> m = clone(*micro);
+  PassOptions options;
+  options.repro = false;
+  TRY(runPasses(*m, c, behind, options));
+  return m;
+}
+
 StatusOr<RecomputePlan> PlanRounds::plan(PlanConfig c, std::string mode,
                                          std::vector<std::string> values) const {
   RecomputePlan p;
-  p.module = clone(*micro);
   c.recompute = p.mode = std::move(mode);
   c.recomputeValues = p.values = std::move(values);
-  PassOptions options;
-  options.repro = false;
-  TRY(runPasses(*p.module, c, behind, options));
+  TRY_ASSIGN(p.module, finish(c));
   TRY_ASSIGN(p.schedule, scheduleModule(*p.module, c));
   return p;
+}
+
+StatusOr<Schedule> PlanRounds::emit(PlanConfig c) const {
+  c.recompute = "none";
+  TRY_ASSIGN(std::unique_ptr<Module> m, finish(c));
+  return emitSchedule(*m, c);
 }
 
 namespace {
@@ -97,6 +108,8 @@ StatusOr<RecomputePlan> within(int64_t available, const Rates &rates, const Plan
 
 StatusOr<RecomputePlan> planRecompute(const PlanRounds &rounds, const PlanConfig &c) {
   TRY_ASSIGN(std::optional<MemoryLimit> limit, memoryLimit(c));
+  if (c.recompute == "auto" && !c.recomputeValues.empty()) // chosen already
+    return rounds.plan(c, "auto", c.recomputeValues);
   TRY_ASSIGN(RecomputePlan kept, rounds.plan(c, "none"));
   if (c.recompute != "auto") {
     TRY_ASSIGN(RecomputePlan p, rounds.plan(c, c.recompute));

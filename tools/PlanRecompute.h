@@ -34,8 +34,12 @@ public:
   /// The rest of the passes by a config that differs in its choices.
   StatusOr<RecomputePlan> plan(PlanConfig c, std::string mode,
                                std::vector<std::string> values = {}) const;
+  /// As emitSchedule, without recomputation: a part of the work.
+  StatusOr<Schedule> emit(PlanConfig c) const;
 
 private:
+  StatusOr<std::unique_ptr<Module>> finish(const PlanConfig &c) const;
+
   std::unique_ptr<Module> micro;
   std::vector<std::string> behind;
 };

@@ -3,7 +3,7 @@
 // The bound on time within a limit of memory, against all decisions of small random markets: every set of launches that may be
 // repeated, every set of values that may be moved, every place of the buckets. What a decision needs is read off the whole
 // list of launches.
-#include "passes/MarketBound.h"
+#include "passes/MarketSteps.h"
 #include "test/unit/RecomputeSamples.h"
 
 #include <gtest/gtest.h>
@@ -45,8 +45,10 @@ Sample randomSample(std::mt19937 &random, int forward, int backward, double slow
       (o ? option.host : option.device) = 256 * (1 + below(random, 6));
       option.seconds[o ? kHost : kCompute] = static_cast<double>(1 + below(random, 9));
       option.seconds[kDown] = o ? static_cast<double>(1 + below(random, 9)) : 0;
-      if (o)
-        option.windows.push_back({0, static_cast<int>(1 + below(random, forward)), 256});
+      if (o) {
+        auto end = static_cast<int>(1 + below(random, forward));
+        option.windows.push_back({0, end, 0, end, 256});
+      }
       bucket.options.push_back(option);
     }
     s.market.buckets.push_back(bucket);
@@ -204,5 +206,48 @@ void compare(bool shared) {
 
 TEST(Market, BoundIsAtMostTheBestOfAllDecisionsOnOneMachine) { compare(/*shared=*/true); }
 TEST(Market, BoundIsAtMostTheBestOfAllDecisionsOnStreams) { compare(/*shared=*/false); }
+
+// Each step needs less of the device at some point and more nowhere, at a price that does not fall; host memory is kept to.
+TEST(Market, StepsLeadFromTheFastestToTheSmallest) {
+  std::mt19937 random(13);
+  int steps = 0, skipped = 0;
+  for (int round = 0; round < 200; ++round) {
+    Sample s = randomSample(random, 12 + round % 5, 12, 1);
+    for (Market::Value &v : s.market.values)
+      v.bytes *= 1024; // smaller ones are not moved
+    MarketLimits limits{0, 0, true, true};
+    Prices prices;
+    prices.weight.fill(1);
+    for (int k = 0; k < s.market.points(); ++k)
+      prices.point.push_back(1e-5 * static_cast<double>(below(random, 9)));
+    std::vector<MarketStep> all = marketSteps(s.market, limits, prices);
+    auto bytesAt = [&](const MarketDecisions &d) {
+      std::vector<int64_t> bytes = besideValues(s.market, d);
+      for (size_t v = 0; v < s.market.values.size(); ++v)
+        for (int k = s.market.values[v].from; !d.moved[v] && k < s.market.values[v].to; ++k)
+          bytes[k] += s.market.values[v].bytes;
+      return bytes;
+    };
+    MarketDecisions before = nothingMoved(s.market);
+    for (size_t n = 1; n <= all.size(); ++n, ++steps) {
+      MarketDecisions after = afterSteps(s.market, limits, all, n);
+      double priced = 0;
+      std::vector<int64_t> a = bytesAt(before), b = bytesAt(after);
+      for (size_t k = 0; k < a.size(); ++k)
+        priced += (prices.point[k] + 1e-9) * static_cast<double>(a[k] - b[k]);
+      EXPECT_GT(priced, 0) << "round " << round << " step " << n;
+      EXPECT_GE(all[n - 1].price, n > 1 ? all[n - 2].price : 0);
+      before = after;
+    }
+    limits.host = hostBytes(s.market, before) / 2;
+    if (MarketDecisions d = nothingMoved(s.market); hostBytes(s.market, d) > limits.host)
+      continue;
+    MarketDecisions some = afterSteps(s.market, limits, all, all.size());
+    EXPECT_LE(hostBytes(s.market, some), limits.host);
+    skipped += hostBytes(s.market, some) < hostBytes(s.market, before);
+  }
+  EXPECT_GT(steps, 500);
+  EXPECT_GT(skipped, 100);
+}
 
 } // namespace

@@ -25,7 +25,7 @@ RecomputeModel randomModel(std::mt19937 &random, int forward, int backward) {
       m.storages[v].users.push_back(k);
     for (int64_t r = 0; r < 1 + (below(random, 4) == 0); ++r) {
       l.out.push_back(static_cast<int>(m.storages.size()));
-      m.storages.push_back({256 * (1 + below(random, 8)), k, {}});
+      m.storages.push_back({256 * (1 + below(random, 8)), k, {}, false});
     }
     for (int v : l.in) {
       int64_t &bytes = m.storages[l.out[0]].bytes;
