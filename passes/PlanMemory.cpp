@@ -104,8 +104,8 @@ Items itemsOf(const Schedule &s, SchedProgram &p, Space space, bool runsOn) {
   return out;
 }
 
-// What runs on has bytes of its own if the arena grows by no more than 1 % (`--carry on`: always). Else what reuses them in the
-// next program waits.
+// What runs on has bytes of its own if the arena grows by no more than 1 % (`--carry on`: always), within its limit. Else what
+// reuses them in the next program waits.
 void reserve(Schedule &s, SpacePlan &plan, const PlanConfig &c) {
   int64_t runsOn = 0, others = 0, together = 0;
   for (SchedProgram &p : s.programs) {
@@ -117,7 +117,8 @@ void reserve(Schedule &s, SpacePlan &plan, const PlanConfig &c) {
   }
   int64_t least = plan.arena.persistentBytes + together,
           apart = plan.arena.persistentBytes + runsOn + others;
-  plan.reserves = runsOn > 0 && (c.carry == "on" || apart <= least + least / 100);
+  bool fits = c.hostMemory < 0 || apart <= c.hostMemory;
+  plan.reserves = runsOn > 0 && fits && (c.carry == "on" || apart <= least + least / 100);
 }
 
 // Offsets of one program's buffers in one space.
