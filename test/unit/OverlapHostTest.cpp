@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// With the optimizer on the host most of its time passes while the next update computes, seen in the trace of the small
+// With the optimizer on the host much of its time passes while the next update computes, seen in the trace of the small
 // GPT-2, and the weights stay the same to the last bit. The host's optimizer also sleeps, for a share of the measured compute time, so
 // that neither the machine's speed nor its number of cores matters.
 #include "test/unit/Gpt2.h"
@@ -63,6 +63,7 @@ Device slowDevice() {
 
 struct Seen {
   double computeMs = 0, hostMs = 0, hiddenMs = 0; // of all updates behind the first
+  double squaresMs = 0;                           // of gradients, beside backward
   Tensors weights;
 };
 
@@ -87,13 +88,15 @@ Seen trainAndLook(const Gpt2Run &run) {
     seen.computeMs += c.update > 0 ? msOf(c.begin, c.end) : 0;
   for (const TraceEvent &h : events[static_cast<size_t>(Stream::Host)]) {
     const SchedProgram &p = s->programs[static_cast<size_t>(h.program)];
-    bool adam = p.instrs[static_cast<size_t>(h.instr)].op == OpKind::Adam;
-    if (!adam || h.update == kUpdates - 1) // behind the last one nothing computes
-      continue;
-    seen.hostMs += msOf(h.begin, h.end);
-    for (const TraceEvent &c : computing)
-      if (c.update > h.update)
-        seen.hiddenMs += msOf(std::max(c.begin, h.begin), std::min(c.end, h.end));
+    OpKind op = p.instrs[static_cast<size_t>(h.instr)].op;
+    bool adam =
+        op == OpKind::Adam && h.update < kUpdates - 1; // behind the last one nothing computes
+    seen.hostMs += adam ? msOf(h.begin, h.end) : 0;
+    for (const TraceEvent &c : computing) {
+      double both = msOf(std::max(c.begin, h.begin), std::min(c.end, h.end));
+      seen.hiddenMs += adam && c.update > h.update ? both : 0;
+      seen.squaresMs += op == OpKind::SumSquares && c.update == h.update ? both : 0;
+    }
   }
   seen.weights = weightsOf(**t);
   return seen;
@@ -108,16 +111,17 @@ TEST(OverlapHost, UpdatesRunOnIntoTheNextForward) {
   EXPECT_EQ(joined.hiddenMs, 0);
   // Other work on the machine delays threads: one undisturbed run is enough.
   double best = 0;
-  for (int attempt = 0; attempt < 5 && best < 0.5; ++attempt) {
+  for (int attempt = 0; attempt < 5 && best < 0.4; ++attempt) {
     Seen carried = trainAndLook(small("on"));
     EXPECT_EQ(carried.weights, joined.weights);
     EXPECT_GT(carried.hostMs, 0.15 * computeMs * (kUpdates - 1));
+    EXPECT_GT(carried.squaresMs, 0);
     best = std::max(best, carried.hiddenMs / carried.hostMs);
     std::printf(
         "the host's optimizer takes %.0f %% of the compute time, %.0f %% of that is hidden\n",
         100 * carried.hostMs / carried.computeMs, 100 * carried.hiddenMs / carried.hostMs);
   }
-  EXPECT_GE(best, 0.5);
+  EXPECT_GE(best, 0.4);
 }
 
 } // namespace
