@@ -8,6 +8,7 @@
 #include "tools/Advice.h"
 #include "tools/Diagnostics.h"
 #include "tools/Fit.h"
+#include "tools/PlanGathered.h"
 #include "tools/PlanOffload.h"
 #include "tools/PlanRecompute.h"
 #include "tools/ReadModule.h"
@@ -269,17 +270,17 @@ static StatusOr<LoadedModel> load(const ModelRequest &request, const Settings &m
 StatusOr<LoadedModel> loadModel(const std::string &path, bool forExec, bool wantEval,
                                 const std::optional<int64_t> &updates) {
   TRY_ASSIGN(LoadedModel l, load({path, forExec, wantEval, updates}, {}, nullptr));
-  if (l.config.offload == "auto")
-    if (Status s = chooseOffload(l); !s.ok())
-      return withAdvice(std::move(s), l, nullptr);
+  if (l.config.offload != "auto")
+    TRY(chooseGathered(l));
+  else if (Status s = chooseOffload(l); !s.ok())
+    return withAdvice(std::move(s), l, nullptr);
   return l;
 }
 
 StatusOr<LoadedModel> loadWith(const LoadedModel &model, const Settings &more) {
   bool reread = llvm::any_of(more, [](const auto &kv) { return kv.first == "micro_batch"; });
   TRY_ASSIGN(LoadedModel l, load(model.request, more, reread ? nullptr : &model));
-  if (l.config.offload == "auto")
-    TRY(chooseOffload(l));
+  TRY(l.config.offload == "auto" ? chooseOffload(l) : chooseGathered(l));
   return l;
 }
 
