@@ -94,13 +94,15 @@ struct PlanConfig {
   std::vector<std::string> offloadValues;
   double offloadRatio = 1;    // of the optimizer's elements that the host updates
   int64_t offloadBuffers = 4; // buckets under way at once between nvme, host and device
-  std::string nvmePath;       // folder of the ranks' files
-  int64_t aioBlock = 1 << 20, aioDepth = 8; // bytes of a request, requests in flight
-  bool eval = false;                        // a program that only computes the loss
-  std::string trainable, freeze;            // regexes
-  std::string wrt;                          // regex: what --vjp differentiates for
+  bool pinOptimizer = false, pinParam = false; // what of them is in host memory stays there
+  std::string nvmePath;                        // folder of the ranks' files
+  int64_t aioBlock = 1 << 20, aioDepth = 8;    // bytes of a request, requests in flight
+  bool eval = false;                           // a program that only computes the loss
+  std::string trainable, freeze;               // regexes
+  std::string wrt;                             // regex: what --vjp differentiates for
   std::string dtype;              // "" (the model's) | "f32" | "f64": compute type of the step
   std::string target;             // a name of Targets.def or FILE.json; empty: none
+  int64_t ranksPerMachine = 0;    // 0: the target's, or all
   int64_t deviceMemory = -1;      // bytes of a rank's device; -1: the target's
   int64_t hostMemory = -1;        // bytes of main memory that a rank may use; -1: the target's
   int64_t memoryReserve = -1;     // bytes of it for library contexts; -1: the target's, or 0
@@ -116,6 +118,11 @@ struct PlanConfig {
                         const Attrs &)>
       workspaceBytes;
 };
+
+/// Whether host memory is to be page-locked.
+inline bool pinsHost(const PlanConfig &c) {
+  return (c.pinOptimizer && !c.offloadOptimizer.empty()) || (c.pinParam && !c.offloadParam.empty());
+}
 
 /// Sets one field from text, e.g. ("stage", "3"), as --set of dsopt does: fixtures need no config file. Unknown
 /// keys name the nearest known one. Ranges of single values are checked, their agreement is not.

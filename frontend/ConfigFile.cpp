@@ -405,7 +405,7 @@ private:
       if (when.ends_with(" or one rank"))
         continue; // offload() looks at it, when the number of ranks is known
       if (when.starts_with("stage") || when == "fp16" || when == "dynamic" || when == "nvme" ||
-          when == "checkpoints" || when == "offload_optimizer") {
+          when == "checkpoints" || when == "offload_optimizer" || when == "offload_param") {
         c.noEffect.push_back(path + ": " + why);
         continue;
       }

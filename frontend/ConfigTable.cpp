@@ -343,6 +343,8 @@ std::string ConfigKey::mismatch(const PlanConfig &c) const {
   }
   if (w == "offload_optimizer")
     return c.offloadOptimizer.empty() ? "the optimizer is not offloaded" : "";
+  if (w == "offload_param")
+    return c.offloadParam.empty() ? "parameters are not offloaded" : "";
   if (w == "checkpoints") {
     bool any = c.cpuCheckpointing || !(c.recompute.empty() || c.recompute == "none");
     return any ? "" : "nothing is recomputed";

@@ -38,6 +38,8 @@ const std::vector<Field> &fields() {
       {"memory_bytes_per_second", "number", "rate of the device's memory", &Target::memoryRate},
       {"link_bytes_per_second", "number", "what a rank can send to its neighbours, one way",
        &Target::linkRate},
+      {"network_bytes_per_second", "number", "what a rank can send out of its machine, one way",
+       &Target::networkRate, 12.5e9},
       {"flops_f32", "number", "operations per second of f32 matrix products", &Target::flopsF32},
       {"flops_16bit", "number", "operations per second of fp16 or bf16 matrix products",
        &Target::flops16Bit},
@@ -55,12 +57,16 @@ const std::vector<Field> &fields() {
        &Target::collectiveSeconds, 8.4e-6},
       {"hop_seconds", "number", "what each step of a collective takes beside its bytes",
        &Target::hopSeconds, 5.7e-6},
+      {"network_hop_seconds", "number", "the same of a step between machines",
+       &Target::networkHopSeconds, 14e-6},
       {"product_fraction", "number", "part of the products' rates that kernels reach",
        &Target::productFraction, 0.7},
       {"memory_fraction", "number", "part of the memories' rates that kernels reach",
        &Target::memoryFraction, 0.9},
       {"link_fraction", "number", "part of the links' rates that copies and collectives reach",
        &Target::linkFraction, 0.8},
+      {"machine_ranks", "number", "ranks that share a machine; not stated: all",
+       &Target::machineRanks},
       {"ranks", "number", "how many ranks the rates were measured with", &Target::ranks},
       {"curves", "object",
        "measured rates by op and type: [[amount, amount per second], ...], in operations of "
@@ -118,11 +124,13 @@ Status setField(Target &t, const Field &f, const JsonValue &v) {
     t.**text = v.text;
     return v.kind == Kind::String ? Status() : expected("text");
   }
-  if (f.member == decltype(f.member)(&Target::ranks)) {
+  for (int64_t Target::*count : {&Target::ranks, &Target::machineRanks}) {
+    if (f.member != decltype(f.member)(count))
+      continue;
     StatusOr<int64_t> n = number ? parseInt(v.text) : Status::error("");
     if (!n.ok() || *n < 1)
       return expected("a whole number above 0");
-    t.ranks = *n;
+    t.*count = *n;
     return {};
   }
   if (auto *bytes = std::get_if<int64_t Target::*>(&f.member)) {
@@ -156,6 +164,10 @@ StatusOr<Target> readTarget(const std::string &path) {
 
 } // namespace
 
+int64_t Target::perMachine(int64_t world) const {
+  return machineRanks > 0 ? std::min(machineRanks, world) : world;
+}
+
 int64_t Target::deviceBytes(int64_t world) const {
   if (deviceMemory > 0)
     return deviceMemory;
@@ -178,8 +190,9 @@ Target Target::withDefaults(std::vector<std::string> *missing) const {
 
 const std::vector<Target> &targetTable() {
   static const std::vector<Target> table = {
-#define TARGET(name, device, host, reserve, memory, link, f32, bits16, hostLink, hostMemory,       \
-               nvmeRead, nvmeWrite, launch, collective, hop, products, bytes, links, summary)      \
+#define TARGET(name, device, host, reserve, memory, link, server, network, f32, bits16, hostLink,  \
+               hostMemory, nvmeRead, nvmeWrite, launch, collective, hop, products, bytes, links,   \
+               summary)                                                                            \
   Target{name,                                                                                     \
          summary,                                                                                  \
          int64_t{device} << 20,                                                                    \
@@ -187,6 +200,7 @@ const std::vector<Target> &targetTable() {
          int64_t{reserve} << 20,                                                                   \
          (memory)*1e9,                                                                             \
          (link)*1e9,                                                                               \
+         (network)*1e9,                                                                            \
          (f32)*1e12,                                                                               \
          (bits16)*1e12,                                                                            \
          (hostLink)*1e9,                                                                           \
@@ -196,9 +210,11 @@ const std::vector<Target> &targetTable() {
          (launch)*1e-6,                                                                            \
          (collective)*1e-6,                                                                        \
          (hop)*1e-6,                                                                               \
+         0,                                                                                        \
          (products)*0.01,                                                                          \
          (bytes)*0.01,                                                                             \
          (links)*0.01,                                                                             \
+         server,                                                                                   \
          0,                                                                                        \
          {}},
 #include "frontend/Targets.def"

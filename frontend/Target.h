@@ -28,16 +28,21 @@ struct Target {
   int64_t reserve = 0;      // bytes of device memory that library contexts take beside the plan
   // Per second; 0: not stated.
   double memoryRate = 0, linkRate = 0;            // bytes
+  double networkRate = 0;                         // bytes, out of a machine
   double flopsF32 = 0, flops16Bit = 0;            // operations of matrix products
   double hostLinkRate = 0, hostMemoryRate = 0;    // bytes; the link each way
   double nvmeReadRate = 0, nvmeWriteRate = 0;     // bytes
   double launchSeconds = 0;                       // of every launch and copy, beside its work
   double collectiveSeconds = 0, hopSeconds = 0;   // of a collective, and of each of its steps
+  double networkHopSeconds = 0;                   // of a step between machines
   double productFraction = 0, memoryFraction = 0; // of the rates above that kernels reach
   double linkFraction = 0;                        // the same of both links
+  int64_t machineRanks = 0;                       // that share a machine; 0: all of them
   int64_t ranks = 0;                              // that rates were measured with; 0: not measured
   std::map<std::string, RateCurve, std::less<>> curves; // measured; by op and type: "softmax f32"
 
+  /// Ranks on one machine, when `world` are planned.
+  int64_t perMachine(int64_t world) const;
   /// Bytes of one rank's device, when `world` ranks are planned.
   int64_t deviceBytes(int64_t world) const;
   /// The same target with a default for everything but curves that is not stated, except for the rates of memory,

@@ -98,18 +98,23 @@ Rates ratesOf(const Target &target, int64_t world, std::vector<std::string> *mis
   Target t = target.withDefaults(missing);
   // The machine's own memory is shared by the ranks, and so is everything else it has.
   double part = target.deviceMemory == 0 ? 1.0 / static_cast<double>(world) : 1;
+  // A ring enters and leaves every machine once, over all of its adapters; one step in a machine's turn goes that way.
+  auto perMachine = static_cast<double>(t.perMachine(world));
+  bool across = t.perMachine(world) < world;
   Rates r;
   r.memory = part * t.memoryRate * t.memoryFraction;
   r.flopsF32 = part * t.flopsF32 * t.productFraction;
   r.flops16 = part * t.flops16Bit * t.productFraction;
-  r.link = part * t.linkRate * t.linkFraction;
+  r.link = part * t.linkFraction *
+           (across ? std::min(t.linkRate, perMachine * t.networkRate) : t.linkRate);
   r.hostLink = part * t.hostLinkRate * t.linkFraction;
   r.hostMemory = part * t.hostMemoryRate * t.memoryFraction;
   r.nvmeRead = part * t.nvmeReadRate;
   r.nvmeWrite = part * t.nvmeWriteRate;
   r.launch = t.launchSeconds;
   r.collective = t.collectiveSeconds;
-  r.hop = t.hopSeconds;
+  r.hop =
+      across ? ((perMachine - 1) * t.hopSeconds + t.networkHopSeconds) / perMachine : t.hopSeconds;
   r.curves = t.curves;
   return r;
 }

@@ -14,7 +14,7 @@ namespace ds {
 struct Rates {
   double memory = 0;                   // bytes
   double flopsF32 = 0, flops16 = 0;    // of matrix products
-  double link = 0;                     // bytes to the neighbours
+  double link = 0;                     // bytes to the neighbours, over the slowest part of the way
   double hostLink = 0, hostMemory = 0; // bytes
   double nvmeRead = 0, nvmeWrite = 0;  // bytes
   double launch = 0;                   // seconds beside the work of a launch or copy

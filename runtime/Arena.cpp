@@ -18,12 +18,19 @@ Arena &Arena::operator=(Arena &&other) noexcept {
   std::swap(length, other.length);
   std::swap(mapped, other.mapped);
   std::swap(mappedBytes, other.mappedBytes);
+  std::swap(locked, other.locked);
   return *this;
 }
 
 Arena::~Arena() {
   if (mapped)
     munmap(mapped, mappedBytes);
+}
+
+bool Arena::lock() {
+  if (!locked && start)
+    locked = mlock(start, static_cast<size_t>(length)) == 0;
+  return locked;
 }
 
 StatusOr<Arena> Arena::map(int64_t bytes, uint8_t fill) {

@@ -21,6 +21,10 @@ public:
   /// Maps and touches `bytes`, filled with the byte `fill`. The start is aligned to at least 4096.
   static StatusOr<Arena> map(int64_t bytes, uint8_t fill);
 
+  /// Page-locks it, so that it is never swapped out. False: the system's limit does not allow that; it stays as it was.
+  bool lock();
+  bool isLocked() const { return locked; }
+
   std::byte *data() const { return start; }
   int64_t size() const { return length; }
 
@@ -29,6 +33,7 @@ private:
   int64_t length = 0;
   void *mapped = nullptr;
   size_t mappedBytes = 0;
+  bool locked = false;
 };
 
 } // namespace ds

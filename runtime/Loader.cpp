@@ -40,6 +40,8 @@ private:
         continue;
       }
       TRY_ASSIGN(Arena arena, Arena::map(a.bytes, options.arenaFill));
+      if (options.pinHost && a.space == Space::Host)
+        arena.lock();
       out.arenas.push_back(std::move(arena));
     }
     return {};

@@ -23,6 +23,7 @@ struct LoadOptions {
   uint8_t arenaFill = 0; // byte the arena starts with; tests use NaN patterns
   std::string nvmePath;  // folder of the file behind an nvme arena
   BlockFileOptions nvme;
+  bool pinHost = false; // page-lock the host arena where the system's limit allows
 };
 
 struct LoadedInstr {

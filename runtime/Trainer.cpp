@@ -18,6 +18,7 @@
 #include <atomic>
 #include <chrono>
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <thread>
 
 namespace ds {
@@ -83,6 +84,7 @@ struct Trainer::Impl {
 
   Status prepare();
   void describe();
+  std::string pinNote() const;
   void threadMain(int rank, Stream stream);
   void runJob(int rank, Stream stream, int64_t update);
   Status load(int rank);
@@ -180,6 +182,7 @@ Status Trainer::Impl::load(int rank) {
   o.arenaFill = options.arenaFill;
   o.nvmePath = options.nvmePath;
   o.nvme = options.nvme;
+  o.pinHost = options.pinHost;
   TRY_ASSIGN(ranks[r], LoadedRank::load(schedule, device, o));
   if (!options.resume.empty())
     TRY(loadCheckpoint(schedule, *ranks[r], resumed, options.resume));
@@ -351,11 +354,37 @@ Status Trainer::Impl::prepare() {
   return {};
 }
 
+// What of the ranks' host memory is page-locked.
+std::string Trainer::Impl::pinNote() const {
+  int64_t pinned = 0, wanted = 0;
+  for (size_t a = 0; a < schedule.arenas.size(); ++a)
+    for (const auto &rank : ranks)
+      if (schedule.arenas[a].space == Space::Host) {
+        wanted += schedule.arenas[a].bytes;
+        pinned += rank->arena(a).isLocked() ? schedule.arenas[a].bytes : 0;
+      }
+  if (wanted == 0)
+    return "pin_memory: the plan has no host memory";
+  if (pinned == wanted)
+    return fmt::format("page-locked: {} of host memory", sizeText(pinned));
+  rlimit limit = {};
+  getrlimit(RLIMIT_MEMLOCK, &limit);
+  return fmt::format("page-locked: {} of {} of host memory; this process may lock {} (ulimit -l), "
+                     "what is not locked can be "
+                     "swapped out",
+                     sizeText(pinned), sizeText(wanted),
+                     limit.rlim_cur == RLIM_INFINITY
+                         ? "what the machine has"
+                         : sizeText(static_cast<int64_t>(limit.rlim_cur)));
+}
+
 void Trainer::Impl::describe() {
   for (std::string &note : ranks[0]->borrowNotes(device.name))
     notes.push_back(std::move(note));
   if (const BlockFile *file = ranks[0]->file())
     notes.insert(notes.end(), file->notes().begin(), file->notes().end());
+  if (options.pinHost)
+    notes.push_back(pinNote());
   const std::vector<std::string> &names = ranks[0]->valueNames;
   for (size_t v = 0; v < std::size(kValueNames); ++v) {
     auto at = std::find(names.begin(), names.end(), kValueNames[v]);

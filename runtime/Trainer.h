@@ -25,6 +25,7 @@ struct RunOptions {
   uint8_t arenaFill = 0;         // byte the arenas start with
   std::string nvmePath;          // folder of the ranks' files; needed by plans with an nvme arena
   BlockFileOptions nvme;
+  bool pinHost = false; // page-lock host memory where the system's limit allows
   std::string evalData; // for evaluate, checked by create; empty: none
   std::string resume;   // folder of a checkpoint to go on from; empty: from the model's weights
   bool watch = false;   // execute in list order under a MemoryWatch (slow)

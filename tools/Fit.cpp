@@ -40,6 +40,8 @@ StatusOr<std::optional<Target>> targetOf(const PlanConfig &c) {
   if (c.target.empty())
     return std::optional<Target>();
   TRY_ASSIGN(Target t, findTarget(c.target));
+  if (c.ranksPerMachine > 0)
+    t.machineRanks = c.ranksPerMachine;
   return std::optional<Target>(std::move(t));
 }
 

@@ -73,6 +73,26 @@ void spaceRows(Table &t, const std::vector<StagePlan> &plans, const std::string 
   row("arena", [](const SpaceReport &s) { return s.arena; });
 }
 
+// What the ranks of one machine need together: of main memory, which is also the device where the device is the machine.
+void machineRows(Table &t, const std::vector<StagePlan> &plans, const PlanConfig &c,
+                 const std::optional<Target> &target) {
+  bool isDevice = !target || target->deviceMemory == 0;
+  int64_t ranks = target ? target->perMachine(c.world) : c.world;
+  auto row = [&](const std::string &what, auto bytes) {
+    if (std::any_of(plans.begin(), plans.end(), [&](const StagePlan &p) { return bytes(p) > 0; }))
+      t.row(what, plans, [&](const StagePlan &p) { return bytesText(bytes(p)); });
+  };
+  if (pinsHost(c))
+    row("host: of it page-locked", [](const StagePlan &p) { return p.memory.host.arena; });
+  if (ranks == 1)
+    return;
+  std::string name = std::to_string(ranks) + " ranks of a machine: ";
+  row(name + "main", [&](const StagePlan &p) {
+    return ranks * (p.memory.host.arena + (isDevice ? p.memory.arena : 0));
+  });
+  row(name + "nvme", [&](const StagePlan &p) { return ranks * p.memory.nvme.arena; });
+}
+
 // What the target leaves, and why it is not enough.
 void limitRows(Table &t, const std::vector<StagePlan> &plans, const MemoryLimit &limit) {
   t.row("library contexts", plans, [&](const StagePlan &) { return bytesText(limit.reserve); });
@@ -223,6 +243,7 @@ StatusOr<std::string> summaryText(const LoadedModel &model, Status &fits, bool e
   t.row("lower bound", plans, [](const StagePlan &p) { return bytesText(p.memory.load); });
   spaceRows(t, plans, "host", &MemoryReport::host);
   spaceRows(t, plans, "nvme", &MemoryReport::nvme);
+  machineRows(t, plans, c, target);
   if (limit) {
     limitRows(t, plans, *limit);
     verdictLines(out, plans, *limit, c.stage);

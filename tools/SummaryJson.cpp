@@ -51,6 +51,59 @@ void changesJson(llvm::json::OStream &j, const Explanation &e) {
   });
 }
 
+void stageJson(llvm::json::OStream &j, const StagePlan &p, const std::optional<MemoryLimit> &limit,
+               bool pinned) {
+  j.object([&] {
+    j.attribute("stage", p.stage);
+    j.attribute("arena_bytes", p.memory.arena);
+    if (limit) {
+      j.attribute("spare_bytes", limit->available() - p.memory.arena);
+      j.attribute("verdict", verdictText(p.memory, *limit));
+    }
+    j.attribute("host_bytes", p.memory.host.arena);
+    j.attribute("pinned_bytes", pinned ? p.memory.host.arena : 0);
+    j.attribute("nvme_bytes", p.memory.nvme.arena);
+    j.attribute("lower_bound_bytes", p.memory.load);
+    j.attribute("temporaries_bytes", p.memory.peak.bytes);
+    j.attributeObject("persistent_bytes", [&] {
+      for (auto [kind, bytes] : p.memory.persistent)
+        j.attribute(text(kind), bytes);
+    });
+    j.attributeObject("peak", [&] {
+      j.attribute("program", p.memory.peak.program);
+      j.attribute("instruction", p.memory.peak.instr);
+      j.attribute("module", p.memory.peak.module);
+      j.attribute("node", p.memory.peak.node);
+      j.attributeArray("live", [&] {
+        for (size_t i = 0; i < p.memory.peak.live.size() && i < 10; ++i)
+          j.object([&] {
+            j.attribute("name", p.memory.peak.live[i].name);
+            j.attribute("bytes", p.memory.peak.live[i].bytes);
+          });
+      });
+    });
+    j.attribute("sent_bytes", p.traffic.sentBytes);
+    j.attribute("sent_scalar_bytes", p.traffic.scalarBytes);
+    j.attribute("gathered_parameters", p.traffic.gatheredElems);
+    j.attribute("resident_parameters", p.traffic.residentElems);
+    j.attributeArray("buckets", [&] {
+      for (const BucketTraffic &b : p.traffic.buckets)
+        j.object([&] {
+          j.attribute("name", b.bucket);
+          j.attribute("elems", b.validElems);
+          j.attribute("padding", b.paddingElems);
+          j.attribute("gathers", b.gathers);
+          j.attribute("reductions", b.reductions);
+          j.attribute("sent_bytes", b.sentBytes);
+          j.attribute("resident", b.resident);
+        });
+    });
+    if (p.predicted)
+      predictionJson(j, *p.predicted);
+    j.attribute("plan_ms", p.planMs);
+  });
+}
+
 } // namespace
 
 StatusOr<std::string> summaryJson(const LoadedModel &model, Status &fits, bool explain) {
@@ -100,54 +153,7 @@ StatusOr<std::string> summaryJson(const LoadedModel &model, Status &fits, bool e
     list("unused", unusedParams(model, s));
     j.attributeArray("stages", [&] {
       for (const StagePlan &p : plans)
-        j.object([&] {
-          j.attribute("stage", p.stage);
-          j.attribute("arena_bytes", p.memory.arena);
-          if (limit) {
-            j.attribute("spare_bytes", limit->available() - p.memory.arena);
-            j.attribute("verdict", verdictText(p.memory, *limit));
-          }
-          j.attribute("host_bytes", p.memory.host.arena);
-          j.attribute("nvme_bytes", p.memory.nvme.arena);
-          j.attribute("lower_bound_bytes", p.memory.load);
-          j.attribute("temporaries_bytes", p.memory.peak.bytes);
-          j.attributeObject("persistent_bytes", [&] {
-            for (auto [kind, bytes] : p.memory.persistent)
-              j.attribute(text(kind), bytes);
-          });
-          j.attributeObject("peak", [&] {
-            j.attribute("program", p.memory.peak.program);
-            j.attribute("instruction", p.memory.peak.instr);
-            j.attribute("module", p.memory.peak.module);
-            j.attribute("node", p.memory.peak.node);
-            j.attributeArray("live", [&] {
-              for (size_t i = 0; i < p.memory.peak.live.size() && i < 10; ++i)
-                j.object([&] {
-                  j.attribute("name", p.memory.peak.live[i].name);
-                  j.attribute("bytes", p.memory.peak.live[i].bytes);
-                });
-            });
-          });
-          j.attribute("sent_bytes", p.traffic.sentBytes);
-          j.attribute("sent_scalar_bytes", p.traffic.scalarBytes);
-          j.attribute("gathered_parameters", p.traffic.gatheredElems);
-          j.attribute("resident_parameters", p.traffic.residentElems);
-          j.attributeArray("buckets", [&] {
-            for (const BucketTraffic &b : p.traffic.buckets)
-              j.object([&] {
-                j.attribute("name", b.bucket);
-                j.attribute("elems", b.validElems);
-                j.attribute("padding", b.paddingElems);
-                j.attribute("gathers", b.gathers);
-                j.attribute("reductions", b.reductions);
-                j.attribute("sent_bytes", b.sentBytes);
-                j.attribute("resident", b.resident);
-              });
-          });
-          if (p.predicted)
-            predictionJson(j, *p.predicted);
-          j.attribute("plan_ms", p.planMs);
-        });
+        stageJson(j, p, limit, pinsHost(model.config));
     });
   });
   stream << "\n";

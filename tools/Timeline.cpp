@@ -26,8 +26,10 @@ Simulation predict(const Schedule &s, const TargetRates &t) {
 std::vector<std::string> predictionNotes(const Schedule &s, const TargetRates &t) {
   std::vector<std::string> notes;
   std::string defaults;
+  bool across = t.target.perMachine(s.world()) < s.world();
   for (const std::string &m : t.missing)
-    if (s.arenas.size() > 1 || (!m.starts_with("nvme") && !m.starts_with("host_memory")))
+    if ((s.arenas.size() > 1 || (!m.starts_with("nvme") && !m.starts_with("host_memory"))) &&
+        (across || !m.starts_with("network")))
       defaults += (defaults.empty() ? "" : ", ") + m;
   if (!defaults.empty())
     notes.push_back(t.target.name + " does not state, so taken as: " + defaults);

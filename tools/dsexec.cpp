@@ -55,6 +55,8 @@ static cl::opt<bool> noShuffle("no-shuffle", cl::cat(running),
                                cl::desc("Take the samples in the data's order"));
 static cl::opt<int> threads("threads", cl::value_desc("n"), cl::cat(running),
                             cl::desc("Threads of each rank's kernels (default: cores / ranks)"));
+static cl::opt<bool> pinMemory("pin-memory", cl::cat(running),
+                               cl::desc("Page-lock host memory, as offload_optimizer.pin_memory"));
 static cl::opt<int64_t> maxSkips("max-skips", cl::init(3), cl::value_desc("n"), cl::cat(running),
                                  cl::desc("Stop after n skipped updates in a row (default: 3)"));
 static cl::opt<int64_t>
@@ -235,6 +237,7 @@ static StatusOr<int> run() {
   o.evalData = evalData;
   o.detectAnomaly = detectAnomaly;
   o.nvmePath = config.nvmePath;
+  o.pinHost = pinMemory || pinsHost(config);
   o.nvme.blockBytes = (config.aioBlock + kBlockAlign - 1) / kBlockAlign * kBlockAlign;
   o.nvme.queueDepth = static_cast<int>(config.aioDepth);
   o.traceEvents = tracePath.empty() ? 0 : size_t(1) << 16;

@@ -14,7 +14,8 @@ import struct
 
 # layers, width, heads, key-value heads, feed-forward width, vocabulary, positions
 GPT = {"gpt3-175b": (96, 12288, 96, 96, 49152, 50257, 2048), "gpt2-124m": (12, 768, 12, 12, 3072, 50257, 1024)}
-LLAMA = {"llama-70b": (80, 8192, 64, 8, 28672, 32000, 4096), "llama-7b": (32, 4096, 32, 32, 11008, 32000, 4096)}
+LLAMA = {"llama-70b": (80, 8192, 64, 8, 28672, 32000, 4096), "llama-30b": (60, 6656, 52, 52, 17920, 32000, 2048),
+         "llama-7b": (32, 4096, 32, 32, 11008, 32000, 4096)}
 
 FLOAT, INT64 = 1, 7  # element types of ONNX
 

@@ -105,11 +105,10 @@ def main():
             return
         for name in ("gpt3-175b", "llama-70b"):
             psi, nodes = big_models.write(name, model, layers=args.layers)
-            if args.exports:
-                model = args.exports / name / "model.onnx"
-            text, _, _ = run(args.dsplan, model, args.world, "--stage=3", "--emit=json")
+            path = args.exports / name / "model.onnx" if args.exports else model
+            text, _, _ = run(args.dsplan, path, args.world, "--stage=3", "--emit=json")
             check(name, json.loads(text), psi, args.world, problems)
-            _, seconds, resident = run(args.dsplan, model, args.world, "--stage=3", "--emit=schedule", "-o", os.devnull)
+            _, seconds, resident = run(args.dsplan, path, args.world, "--stage=3", "--emit=schedule", "-o", os.devnull)
             print(f"{name}: {psi} parameters, {'exported' if args.exports else f'{nodes} nodes'}, stage 3 in {seconds:.2f} s, {resident:.0f} MiB resident")
             if seconds > args.seconds or resident > args.resident:
                 problems.append(f"{name}: allowed are {args.seconds} s and {args.resident} MiB")

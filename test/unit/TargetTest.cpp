@@ -2,6 +2,7 @@
 //
 // Target descriptions, and whether plans fit them.
 #include "frontend/Target.h"
+#include "passes/Cost.h"
 #include "tools/Fit.h"
 
 #include <gmock/gmock.h>
@@ -64,6 +65,28 @@ TEST(Target, TheMachinesMemoryIsShared) {
   const Target cpu = *findTarget("cpu");
   EXPECT_EQ(cpu.deviceBytes(4), cpu.deviceBytes(1) / 4);
   EXPECT_EQ(findTarget("a10-24")->deviceBytes(4), int64_t{23028} << 20);
+}
+
+// A ring of more ranks than a machine has runs over the network: at its rate, with a longer step per machine.
+TEST(Target, MoreRanksThanAMachineHasUseTheNetwork) {
+  const Target t = *findTarget("a100-80");
+  EXPECT_EQ(t.perMachine(4), 4);
+  EXPECT_EQ(t.perMachine(64), 8);
+  EXPECT_EQ(findTarget("cpu")->perMachine(64), 64);
+  EXPECT_DOUBLE_EQ(ratesOf(t, 8).link, 0.8 * 300e9);
+  EXPECT_DOUBLE_EQ(ratesOf(t, 8).hop, 3.4e-6);
+  EXPECT_DOUBLE_EQ(ratesOf(t, 16).link, 0.8 * 8 * 25e9);
+  EXPECT_DOUBLE_EQ(ratesOf(t, 16).hop, (7 * 3.4e-6 + 14e-6) / 8);
+  PlanConfig c;
+  c.target = "a100-80";
+  c.ranksPerMachine = 1;
+  EXPECT_DOUBLE_EQ(ratesOf(**targetOf(c), 2).link, 0.8 * 25e9);
+  StatusOr<Target> file =
+      parseTarget(R"({"device_memory": "1GiB", "machine_ranks": 2, "link_bytes_per_second": 1e10,
+    "network_bytes_per_second": 1e9})",
+                  "ours.json");
+  ASSERT_TRUE(file.ok()) << file.status().str();
+  EXPECT_DOUBLE_EQ(ratesOf(*file, 4).link, 0.8 * 2e9);
 }
 
 TEST(Target, FilesAreReadAsTheConfigIs) {

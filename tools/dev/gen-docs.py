@@ -86,14 +86,16 @@ spare, or what is in the way, and ends with exit code 2 if the chosen stage does
 
 What contexts of the runtime and its libraries take lies outside of a plan: it is deducted, as a line of its own;
 `--memory-reserve` changes it. Memory in GiB as drivers report it; rates are those of the vendors' data sheets, of dense
-matrix products in TFLOP/s, of memory, of the link to the neighbours in a server, of the link to main memory (each one way)
-and of main memory (per rank) in GB/s; a step of a collective takes at least `hop`, in us. With rates `dsplan` gives the least
+matrix products in TFLOP/s, of memory, of the link to the neighbours in a server, of the network out of it (per rank), of the link to main memory (each one way)
+and of main memory (per rank) in GB/s; a step of a collective takes at least `hop`, in us. `ranks` share a machine, its main memory and
+its network: a collective of more ranks runs as a ring through all machines, over all adapters of each, at the lower rate of link and
+network. `--set ranks_per_machine=N` changes it. With rates `dsplan` gives the least
 times for computing and sending, which real runs exceed, and predicts an update ([timeline.md](timeline.md)). `cpu` is this machine: memory and rates are divided by the number of
 ranks. Its rates are those of 2 cores of one server, whatever the machine, so that plans are the same everywhere; below is how to
 measure your own.
 
-| name | memory | contexts | host | memory rate | link | f32 | 16-bit | host link | host rate | hop | |
-|---|---|---|---|---|---|---|---|---|---|---|---|
+| name | memory | contexts | host | memory rate | link | ranks | network | f32 | 16-bit | host link | host rate | hop | |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
 """
 
 TARGETS_FILE = """The same as JSON, with comments if you like. Only `device_memory` must be there. Sizes are numbers of bytes or
@@ -222,7 +224,7 @@ def targets_page():
         if row := re.match(r"TARGET\((.*)\)$", line):
             name, device, host, reserve, *rates, summary = split_args(row[1])
             sizes = f"{int(device) / 1024:.1f}" if int(device) else "shared", host if int(host) else "", int(reserve) / 1024
-            rates = [value if float(value) else "" for value in rates[:6] + rates[10:11]]
+            rates = [value if float(value) else "" for value in rates[:8] + rates[12:13]]
             out.append(f"| `{unquote(name)}` | {sizes[0]} | {sizes[2]:g} | {sizes[1]} | {' | '.join(rates)} | {unquote(summary)} |\n")
     out.append("\n## A file\n\n" + TARGETS_FILE + "\n| key | value | meaning |\n|---|---|---|\n")
     keys = re.findall(r'\{"(\w+)",\s*"(\w+)",\s*((?:"[^"]*"\s*)+),\s*&Target::\w+(?:, ([\d.e-]+))?\}',
