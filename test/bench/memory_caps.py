@@ -7,7 +7,8 @@
         --loss ce:logits=logits,labels=labels
 
 --offload auto chooses what to move and to recompute. Each round runs all caps once; the median of the updates but the first
-counts. A cap holds if the plan fits it; the bits are those of the saved weights.
+counts. A cap holds if the plan fits it; the bits are those of the saved weights. With --policies the rounds also run what people
+set by hand, once each, and every cap is compared with the fastest of those that fit it.
 """
 import argparse
 import hashlib
@@ -19,6 +20,14 @@ import subprocess
 import sys
 import tempfile
 
+POLICIES = {
+    "every layer again": ["--recompute", "layers"],
+    "every second again": ["--recompute", r"(h|layers?)\.[0-9]*[13579]\."],
+    "optimizer on host": ["--offload-optimizer", "cpu"],
+    "every, optimizer": ["--recompute", "layers", "--offload-optimizer", "cpu"],
+}
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("model")
@@ -26,6 +35,7 @@ def main():
     p.add_argument("--caps", default="75,50,35,25", help="percent of the uncapped arena")
     p.add_argument("--steps", type=int, default=4)
     p.add_argument("--rounds", type=int, default=3)
+    p.add_argument("--policies", action="store_true", help="beside them fixed policies, without a cap")
     p.add_argument("--out", help="append a JSON line")
     args = sys.argv[1:]
     cut = args.index("--") if "--" in args else len(args)
@@ -50,6 +60,8 @@ def main():
             print(f"{cap} %: nothing fits {limit / 2**20:.0f} MiB")
         else:
             runs.append((f"{cap} %", extra, have))
+    for name, extra in POLICIES.items() if a.policies else ():
+        runs.append((name, extra, arena(extra)))
     times = {name: [] for name, _, _ in runs}
     facts = {}
     with tempfile.TemporaryDirectory() as tmp:
@@ -67,10 +79,17 @@ def main():
     base = statistics.median(times["uncapped"])
     for name, extra, have in runs:
         t = statistics.median(times[name])
-        print(f"{name:9} {have / 2**20:7.0f} MiB  {t:8.0f} ms  {t / base:5.2f}  {facts[name][0]}  {facts[name][1]}  {' '.join(extra)}")
+        print(f"{name:18} {have / 2**20:7.0f} MiB  {t:8.0f} ms  {t / base:5.2f}  {facts[name][0]}  {facts[name][1]}  {' '.join(extra)}")
         if a.out:
             with open(a.out, "a") as f:
                 f.write(json.dumps({"cap": name, "arena": have, "ms": t, "ratio": t / base, "weights": facts[name][0]}) + "\n")
+    fixed = {name: have for name, _, have in runs if name in POLICIES or name == "uncapped"}
+    for cap in a.caps.split(",") if a.policies else ():
+        if f"{cap} %" in times:
+            fits = [n for n, have in fixed.items() if have <= whole * int(cap) // 100]
+            best = min(fits, key=lambda n: statistics.median(times[n]), default=None)
+            plan = statistics.median(times[f"{cap} %"])
+            print(f"{cap} %: " + (f"{plan / statistics.median(times[best]):.3f} of the time of '{best}'" if best else "no fixed policy fits"))
     if len({f[0] for f in facts.values()}) != 1:
         raise SystemExit("the weights differ")
 
