@@ -5,6 +5,8 @@
 // nowhere else; vector code translates line by line. Scalars are computed in double and rounded once.
 #pragma once
 
+#include "ir/HostDevice.h"
+
 #include <cmath>
 
 namespace ds {
@@ -27,8 +29,8 @@ struct AdamConfig {
 
 /// b1t and b2t are the products of the updates before this one.
 template <typename T>
-AdamScalars<T> adamScalars(const AdamConfig &c, double lr, double decay, double clip, double b1t,
-                           double b2t) {
+DS_HOST_DEVICE AdamScalars<T> adamScalars(const AdamConfig &c, double lr, double decay, double clip,
+                                          double b1t, double b2t) {
   double correct1 = c.biasCorrection ? 1 - b1t * c.b1 : 1;
   double correct2 = c.biasCorrection ? 1 - b2t * c.b2 : 1;
   AdamScalars<T> s;
@@ -45,7 +47,8 @@ AdamScalars<T> adamScalars(const AdamConfig &c, double lr, double decay, double 
   return s;
 }
 
-template <typename T> inline void adamElement(const AdamScalars<T> &s, T g, T &p, T &m, T &v) {
+template <typename T>
+DS_HOST_DEVICE inline void adamElement(const AdamScalars<T> &s, T g, T &p, T &m, T &v) {
   g = g * s.clip;
   g = std::fma(s.l2, p, g);
   m = std::fma(s.b1, m, s.restB1 * g);
@@ -63,14 +66,14 @@ template <typename T> struct SgdScalars {
 };
 
 template <typename T>
-SgdScalars<T> sgdScalars(double momentum, double lr, double decay, double clip) {
+DS_HOST_DEVICE SgdScalars<T> sgdScalars(double momentum, double lr, double decay, double clip) {
   return {static_cast<T>(clip), static_cast<T>(decay), static_cast<T>(momentum),
           static_cast<T>(-lr)};
 }
 
 /// Without momentum m becomes the gradient itself, and nothing depends on it.
 template <typename T>
-inline void sgdElement(const SgdScalars<T> &s, bool nesterov, T g, T &p, T &m) {
+DS_HOST_DEVICE inline void sgdElement(const SgdScalars<T> &s, bool nesterov, T g, T &p, T &m) {
   g = g * s.clip;
   g = std::fma(s.l2, p, g);
   m = std::fma(s.momentum, m, g);

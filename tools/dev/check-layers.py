@@ -29,8 +29,9 @@ LAYERS = [
     ("test", r"test/"),
 ]
 
-# What kernels may take from core: element types and the quantum, the error type, the binned sum of norms, random numbers.
-KERNEL_CORE = r"ir/(DType|DTypes|Type|Status|Bins|Philox)\.(h|def)$"
+# What kernels may take from core: element types and the quantum, the error type, the binned sum of norms, random numbers,
+# the mark of arithmetic that devices share.
+KERNEL_CORE = r"ir/(DType|DTypes|Type|Status|Bins|Philox|HostDevice)\.(h|def)$"
 
 # layer: layers it may include besides itself.
 MAY_INCLUDE = {
