@@ -44,8 +44,9 @@ public:
   /// All ranks call this once with their lists, which must agree in everything but pointers, and with what
   /// else they must have alike. Checks that before anything runs.
   virtual Status bind(std::vector<CommOp> ops, const RunIdentity &identity) = 0;
-  /// Runs ops[i]; all ranks must run the same sequence. False when the job was aborted.
+  /// Runs ops[i]; all ranks must run the same sequence. False when the job was aborted, or for what message() says.
   virtual bool run(size_t i) = 0;
+  virtual const char *message() const { return "stopped, because the job was aborted"; }
   /// All ranks meet, outside of updates. False when one of them was not ok, or the job was aborted.
   virtual bool meet(bool ok) = 0;
   virtual std::vector<CommTraffic> traffic() const = 0;
