@@ -52,6 +52,18 @@ struct DsLaunch {
   size_t workBytes;
   int32_t threads; // OpenMP threads of this stream
   int32_t rank, world;
+  void *stream;          // of a device with an api: where run() enqueues; else null
+  struct DsFault *fault; // of such a device: what is found out too late for run() to return it
+  int32_t id;            // of the launch, for the fault
+};
+
+/// Written by device code once it meets input that it cannot work on (a label out of range), read by the host after an
+/// update. In pinned host memory; the first one stays.
+struct DsFault {
+  uint32_t set; // 0: none
+  int32_t id;   // DsLaunch::id
+  int32_t code; // for DsDeviceApi::faultText
+  int64_t a, b; // what the text shows
 };
 
 /// Returns null, or a message that lives as long as the process (a static string) or the state.
@@ -71,6 +83,45 @@ struct DsKernel {
   DsWorkFn work;       // may be null: none
 };
 
+/// What can be asked about one device.
+struct DsDeviceInfo {
+  char name[128];
+  int64_t memory, freeMemory; // bytes
+  int32_t emulated; // 1: this is not the hardware, but host code that stands for it in tests
+};
+
+/// Where allocate() takes memory: the device's own, or host memory that it can copy from without waiting.
+enum DsMemory { DsMemoryDevice = 0, DsMemoryPinned = 1 };
+
+/// A device with memory, streams and events of its own. All functions return null, or a message that is valid until the
+/// thread's next call. What is enqueued on a stream runs in order; streams wait for each other by events only. Handles
+/// are the plugin's.
+struct DsDeviceApi {
+  const char *(*count)(int32_t *devices);
+  /// Makes device `device` the calling thread's, and checks that it runs this plugin's code. Each thread calls it first.
+  const char *(*open)(int32_t device, DsDeviceInfo *info); // info may be null
+  const char *(*allocate)(int32_t memory, size_t bytes, void **p);
+  const char *(*release)(int32_t memory, void *p);
+  const char *(*streamCreate)(void **stream);
+  const char *(*streamDestroy)(void *stream);
+  const char *(*streamSync)(void *stream); // the calling thread waits
+  const char *(*eventCreate)(void **event);
+  const char *(*eventDestroy)(void *event);
+  const char *(*eventRecord)(void *event, void *stream);
+  const char *(*eventWait)(void *stream, void *event); // the stream waits for the last record
+  const char *(*eventSync)(void *event);               // the calling thread waits
+  const char *(*copy)(void *dst, const void *src, size_t bytes, void *stream);
+  const char *(*fill)(void *dst, int32_t byte, size_t bytes, void *stream);
+  /// Lets device `device` read the memory of the `count` others with smaller and larger numbers.
+  const char *(*peers)(int32_t device, int32_t count);
+  /// dst = src[0] + src[1] + ... in this order, n elements of type `dtype`: 16-bit floats leave f32, i64 wraps. dst may be one of
+  /// the sources where the types agree. `count` is at most 64.
+  const char *(*sum)(void *dst, const void *const *src, int32_t count, int64_t n, uint8_t dtype,
+                     void *stream);
+  /// The text for a DsFault's code, with %lld for a and b in this order.
+  const char *(*faultText)(int32_t code);
+};
+
 /// What a plugin libds<device>.so hands over. Lives as long as the process.
 struct DsPlugin {
   uint32_t abi;      // DS_ABI of its build
@@ -78,6 +129,7 @@ struct DsPlugin {
   const char *device;
   const DsKernel *kernels;
   size_t numKernels;
+  const DsDeviceApi *api; // null: kernels on host memory, which return once they are through
 };
 
 /// The one symbol of a plugin, "ds_plugin_entry". Gets the caller's abi and build; null if it cannot serve it.
@@ -86,7 +138,7 @@ typedef const DsPlugin *(*DsPluginEntry)(uint32_t abi, const char *build);
 } // extern "C"
 
 /// Changes with every change of the structs above.
-#define DS_ABI 1u
+#define DS_ABI 2u
 /// Plugin and program must come from one source state; the version stands for it.
 #define DS_BUILD "dsplan 0.1.0"
 

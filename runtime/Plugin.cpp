@@ -27,6 +27,12 @@ StatusOr<const DsPlugin *> loadPlugin(const std::string &path) {
         .at(path);
   if (!p->device || (p->numKernels > 0 && !p->kernels))
     return Status::error("has an incomplete table: no device name or no kernels").at(path);
+  if (const DsDeviceApi *a = p->api)
+    if (!a->count || !a->open || !a->allocate || !a->release || !a->streamCreate ||
+        !a->streamDestroy || !a->streamSync || !a->eventCreate || !a->eventDestroy ||
+        !a->eventRecord || !a->eventWait || !a->eventSync || !a->copy || !a->fill || !a->peers ||
+        !a->sum || !a->faultText)
+      return Status::error("has an incomplete device api").at(path);
   for (size_t i = 0; i < p->numKernels; ++i)
     if (const DsKernel &k = p->kernels[i]; !k.op || !k.dtypes || !k.run)
       return Status::error(

@@ -21,7 +21,8 @@ static const char *relu(const DsLaunch *l, void *) {
 }
 
 static const DsKernel kKernels[] = {{"relu", "f32", nullptr, relu, nullptr, nullptr}};
-[[maybe_unused]] static const DsPlugin kPlugin = {TEST_ABI, TEST_BUILD, "dummy", kKernels, 1};
+[[maybe_unused]] static const DsPlugin kPlugin = {TEST_ABI, TEST_BUILD, "dummy",
+                                                  kKernels, 1,          nullptr};
 
 #ifndef TEST_NO_ENTRY
 extern "C" __attribute__((visibility("default"))) const DsPlugin *ds_plugin_entry(uint32_t,

@@ -27,7 +27,7 @@ operand 0*, the first result may take that one's. Kernels of all devices keep to
 KERNELS_HEAD = """# Kernels
 
 Written by `tools/dev/gen-docs.py` from `kernels/Kernels.def`: the types of operand 0 (of the result for ops without
-operands) that each device has a kernel for. A device takes the `ref` kernel where it has none. Views and collectives are
+operands) that each device has a kernel for. `cpu` takes the `ref` kernel where it has none; `cuda` cannot ([cuda.md](cuda.md)). Views and collectives are
 no launches and have no kernels.
 
 `ref` is the numeric specification: loops in row-major order over any strides, sums in double, transcendental
@@ -176,7 +176,7 @@ def ops_page():
 
 
 def kernels_page():
-    devices = {"ref": kernels("REF"), "cpu": kernels("CPU")}
+    devices = {"ref": kernels("REF"), "cpu": kernels("CPU"), "cuda": kernels("CUDA")}
     out = [KERNELS_HEAD, "| op | " + " | ".join(devices) + " |\n|---" + "|---" * len(devices) + "|\n"]
     for kind, fields, _ in ops():
         if kind == "op" and fields[8] not in ("View", "Collective", "Transfer"):

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sums and maxima over a block of kBlock threads, in one fixed order: lanes by halves, then warps by halves.
+#pragma once
+
+#include "kernels/cuda/Half.cuh"
+
+namespace ds::cuda {
+
+struct Sum {
+  template <typename V> __device__ static V apply(V a, V b) { return a + b; }
+};
+/// NaN wins.
+struct Max {
+  template <typename V> __device__ static V apply(V a, V b) {
+    return a != a ? a : b != b ? b : a < b ? b : a;
+  }
+};
+struct Min {
+  template <typename V> __device__ static V apply(V a, V b) {
+    return a != a ? a : b != b ? b : b < a ? b : a;
+  }
+};
+
+/// What all threads of the block give, combined; every thread gets it. All threads must call it.
+template <typename Op, typename V> __device__ V overBlock(V v) {
+  constexpr int kWarps = kBlock / 32;
+  DS_SHARED(V, partial, kWarps);
+  for (int lanes = 16; lanes > 0; lanes /= 2)
+    v = Op::apply(v, __shfl_xor_sync(0xffffffffu, v, lanes));
+  __syncthreads(); // the last call's results are read
+  if (threadIdx.x % 32 == 0)
+    partial[threadIdx.x / 32] = v;
+  __syncthreads();
+  V all[kWarps];
+  for (int w = 0; w < kWarps; ++w)
+    all[w] = partial[w];
+  for (int half = kWarps / 2; half > 0; half /= 2)
+    for (int w = 0; w < half; ++w)
+      all[w] = Op::apply(all[w], all[w + half]);
+  return all[0];
+}
+
+} // namespace ds::cuda

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// cast, where, fill, iota.
+#include "kernels/cuda/Kernels.h"
+#include "kernels/cuda/Map.cuh"
+
+#include <limits>
+
+#define ALL_TYPES(CASE)                                                                            \
+  CASE(F64, double)                                                                                \
+  CASE(F32, float)                                                                                 \
+  CASE(BF16, BF16)                                                                                 \
+  CASE(F16, F16)                                                                                   \
+  CASE(I64, int64_t)                                                                               \
+  CASE(I32, int32_t)                                                                               \
+  CASE(I16, int16_t)                                                                               \
+  CASE(I8, int8_t)                                                                                 \
+  CASE(U64, uint64_t)                                                                              \
+  CASE(U32, uint32_t)                                                                              \
+  CASE(U16, uint16_t)                                                                              \
+  CASE(U8, uint8_t)                                                                                \
+  CASE(Bool, Bool)
+
+namespace ds::cuda {
+
+// Constants of the host's functions, which device code may use.
+template <typename T> struct Ends {
+  static constexpr T least = std::numeric_limits<T>::min(), most = std::numeric_limits<T>::max();
+};
+
+/// As elem::truncateTo, on the device.
+template <typename To, typename V> __device__ To castTo(V v) {
+  constexpr bool fromFloat = std::is_floating_point_v<V>, toInt = std::is_integral_v<To>;
+  if constexpr (!fromFloat || !toInt) {
+    return rounded<To>(v);
+  } else {
+    if (v != v)
+      return 0;
+    constexpr To kMost = Ends<To>::most, kLeast = Ends<To>::least;
+    if (v >= static_cast<V>(kMost / 2 + 1) * V(2))
+      return kMost;
+    if (v <= static_cast<V>(kLeast))
+      return kLeast;
+    return static_cast<To>(v);
+  }
+}
+
+template <typename To, typename From> struct CastBody {
+  To *out;
+  const From *x;
+  __device__ void operator()(const int64_t (&at)[2]) const {
+    out[at[0]] = castTo<To>(value(x[at[1]]));
+  }
+};
+
+// Any types, looked at per element: for pairs that are too rare for kernels of their own. Integers go through 64 bits, which keeps
+// what a conversion between them keeps.
+struct AnyCastBody {
+  void *out;
+  const void *x;
+  uint8_t to, from;
+
+  template <typename V> __device__ void put(int64_t at, V v) const {
+    switch (static_cast<DType>(to)) {
+#define CASE(kind, type)                                                                           \
+  case DType::kind:                                                                                \
+    static_cast<type *>(out)[at] = castTo<type>(v);                                                \
+    return;
+      ALL_TYPES(CASE)
+#undef CASE
+    }
+  }
+  __device__ void operator()(const int64_t (&at)[2]) const {
+    switch (static_cast<DType>(from)) {
+#define CASE(kind, type)                                                                           \
+  case DType::kind:                                                                                \
+    put(at[0], value(static_cast<const type *>(x)[at[1]]));                                        \
+    return;
+      ALL_TYPES(CASE)
+#undef CASE
+    }
+  }
+};
+
+static bool hasOwnKernels(uint8_t t) {
+  auto d = static_cast<DType>(t);
+  return isFloat(d) || d == DType::I64 || d == DType::I32 || d == DType::Bool;
+}
+
+const char *cast(const DsLaunch *l, void *) {
+  const DsTensor &out = l->outs[0], &x = l->ins[0];
+  if (!hasOwnKernels(out.dtype) || !hasOwnKernels(x.dtype))
+    return launchElements(*l, AnyCastBody{out.data, x.data, out.dtype, x.dtype}, stridedOf(out, x));
+  return Everything::dispatch(l->ins[0].dtype, [&](auto fromTag) {
+    return Everything::dispatch(l->outs[0].dtype, [&](auto toTag) {
+      using From = typename decltype(fromTag)::Type;
+      using To = typename decltype(toTag)::Type;
+      return launchElements(
+          *l, CastBody<To, From>{elem::dataOf<To>(l->outs[0]), elem::dataOf<From>(l->ins[0])},
+          stridedOf(l->outs[0], l->ins[0]));
+    });
+  });
+}
+
+template <typename T> struct WhereBody {
+  T *out;
+  const uint8_t *condition;
+  const T *a, *b;
+  __device__ void operator()(const int64_t (&at)[4]) const {
+    out[at[0]] = condition[at[1]] ? a[at[2]] : b[at[3]];
+  }
+};
+const char *where(const DsLaunch *l, void *) {
+  return elem::dispatchSize(l->ins[1].dtype, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    return launchElements(*l,
+                          WhereBody<T>{elem::dataOf<T>(l->outs[0]),
+                                       elem::dataOf<uint8_t>(l->ins[0]), elem::dataOf<T>(l->ins[1]),
+                                       elem::dataOf<T>(l->ins[2])},
+                          stridedOf(l->outs[0], l->ins[0], l->ins[1], l->ins[2]));
+  });
+}
+
+template <typename T> struct FillBody {
+  T *out, value;
+  __device__ void operator()(const int64_t (&at)[1]) const { out[at[0]] = value; }
+};
+template <typename T> static T hostNumber(double v) {
+  if constexpr (elem::kIsFloat<T> || std::is_same_v<T, Bool>)
+    return elem::store<T>(v);
+  else
+    return elem::truncateTo<T>(v);
+}
+const char *fill(const DsLaunch *l, void *) {
+  return elem::dispatchAny(l->outs[0].dtype, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    return launchElements(
+        *l, FillBody<T>{elem::dataOf<T>(l->outs[0]), hostNumber<T>(attr(*l, "value").f)},
+        stridedOf(l->outs[0]));
+  });
+}
+
+template <typename T> struct IotaBody {
+  T *out;
+  int64_t start, step;
+  __device__ void operator()(const int64_t (&at)[2]) const {
+    out[at[0]] = rounded<T>(start + step * at[1]);
+  }
+};
+const char *iota(const DsLaunch *l, void *) {
+  const DsTensor &out = l->outs[0];
+  int64_t axis = attr(*l, "axis").i;
+  Strided<2> s; // tensor 1 counts along the axis
+  for (int i = 0; i < out.rank; ++i)
+    s.add(out.dims[i], {out.strides[i], i == (axis < 0 ? axis + out.rank : axis) ? 1 : 0});
+  return Numbers::dispatch(out.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    return launchElements(
+        *l, IotaBody<T>{elem::dataOf<T>(out), attr(*l, "start").i, attr(*l, "step").i}, s);
+  });
+}
+
+} // namespace ds::cuda

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Layer normalisation over axes [axis, rank): a block per row. The gradients of scale and bias are sums over rows, which
+// each column's thread adds in row order.
+#include "kernels/cuda/Block.cuh"
+#include "kernels/cuda/Kernels.h"
+#include "kernels/cuda/Map.cuh"
+
+namespace ds::cuda {
+
+namespace {
+
+template <typename T> using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+template <typename T>
+__global__ void layerNormKernel(T *y, Wide<T> *mean, Wide<T> *rstd, const T *x, const T *scale,
+                                const T *bias, int64_t rows, int64_t n, double eps) {
+  using A = Wide<T>;
+  for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
+    const T *from = x + r * n;
+    A sum = 0;
+    for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
+      sum += value(from[i]);
+    A m = overBlock<Sum>(sum) / static_cast<A>(n), squares = 0;
+    for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
+      A d = value(from[i]) - m;
+      squares += d * d;
+    }
+    A s = A(1) /
+          static_cast<A>(sqrt(overBlock<Sum>(squares) / static_cast<A>(n) + static_cast<A>(eps)));
+    for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
+      A v = (value(from[i]) - m) * s * value(scale[i]);
+      y[r * n + i] = rounded<T>(bias ? v + value(bias[i]) : v);
+    }
+    if (threadIdx.x == 0) {
+      mean[r] = m;
+      rstd[r] = s;
+    }
+  }
+}
+
+// With h = (x - mean) * rstd and g = dy * scale: dx = rstd * (g - mean(g) - h * mean(g * h)).
+template <typename T>
+__global__ void layerNormGradKernel(T *dx, const T *dy, const T *x, const T *scale,
+                                    const Wide<T> *mean, const Wide<T> *rstd, int64_t rows,
+                                    int64_t n) {
+  using A = Wide<T>;
+  for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
+    A m = mean[r], s = rstd[r], sum = 0, dot = 0;
+    for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
+      A g = static_cast<A>(value(dy[r * n + i])) * value(scale[i]);
+      sum += g;
+      dot += g * ((value(x[r * n + i]) - m) * s);
+    }
+    sum = overBlock<Sum>(sum) / static_cast<A>(n);
+    dot = overBlock<Sum>(dot) / static_cast<A>(n);
+    for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
+      A g = static_cast<A>(value(dy[r * n + i])) * value(scale[i]);
+      A h = (value(x[r * n + i]) - m) * s;
+      dx[r * n + i] = rounded<T>(s * (g - sum - h * dot));
+    }
+  }
+}
+
+template <typename T>
+__global__ void layerNormParamsKernel(T *dscale, T *dbias, const T *dy, const T *x,
+                                      const Wide<T> *mean, const Wide<T> *rstd, int64_t rows,
+                                      int64_t n) {
+  for (int64_t i = firstIndex(); i < n; i += indexStep()) {
+    double scaleSum = 0, biasSum = 0;
+    for (int64_t r = 0; r < rows; ++r) {
+      Wide<T> g = value(dy[r * n + i]);
+      scaleSum += g * ((value(x[r * n + i]) - mean[r]) * rstd[r]);
+      biasSum += g;
+    }
+    dscale[i] = rounded<T>(static_cast<Wide<T>>(scaleSum));
+    dbias[i] = rounded<T>(static_cast<Wide<T>>(biasSum));
+  }
+}
+
+struct RowShape {
+  int64_t rows = 1, n = 1;
+};
+const char *rowsOf(const DsLaunch &l, const DsTensor &x, RowShape &s) {
+  int64_t axis = attr(l, "axis").i;
+  axis += axis < 0 ? x.rank : 0;
+  for (int i = 0; i < x.rank; ++i)
+    (i < axis ? s.rows : s.n) *= x.dims[i];
+  return requireRowMajor(l);
+}
+
+} // namespace
+
+const char *layerNorm(const DsLaunch *l, void *) {
+  RowShape s;
+  if (const char *message = rowsOf(*l, l->ins[0], s))
+    return message;
+  if (s.rows == 0 || s.n == 0)
+    return nullptr;
+  return Floats::dispatch(l->ins[0].dtype, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    return launch(layerNormKernel<T>, gridFor(s.rows, 1), dim3(kBlock), 0, streamOf(*l),
+                  elem::dataOf<T>(l->outs[0]), elem::dataOf<Wide<T>>(l->outs[1]),
+                  elem::dataOf<Wide<T>>(l->outs[2]), elem::dataOf<T>(l->ins[0]),
+                  elem::dataOf<T>(l->ins[1]), l->numIns == 3 ? elem::dataOf<T>(l->ins[2]) : nullptr,
+                  s.rows, s.n, attr(*l, "eps").f);
+  });
+}
+
+// (dy, x, scale, mean, rstd) -> dx, dscale, dbias.
+const char *layerNormGrad(const DsLaunch *l, void *) {
+  RowShape s;
+  if (const char *message = rowsOf(*l, l->ins[1], s))
+    return message;
+  if (s.n == 0)
+    return nullptr;
+  return Floats::dispatch(l->ins[1].dtype, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    const T *dy = elem::dataOf<T>(l->ins[0]), *x = elem::dataOf<T>(l->ins[1]);
+    const auto *mean = elem::dataOf<Wide<T>>(l->ins[3]), *rstd = elem::dataOf<Wide<T>>(l->ins[4]);
+    // First what needs all of dy and x: dx may take the place of one of them.
+    if (const char *message = launch(layerNormParamsKernel<T>, gridFor(s.n), dim3(kBlock), 0,
+                                     streamOf(*l), elem::dataOf<T>(l->outs[1]),
+                                     elem::dataOf<T>(l->outs[2]), dy, x, mean, rstd, s.rows, s.n))
+      return message;
+    if (s.rows == 0)
+      return static_cast<const char *>(nullptr);
+    return launch(layerNormGradKernel<T>, gridFor(s.rows, 1), dim3(kBlock), 0, streamOf(*l),
+                  elem::dataOf<T>(l->outs[0]), dy, x, elem::dataOf<T>(l->ins[2]), mean, rstd,
+                  s.rows, s.n);
+  });
+}
+
+} // namespace ds::cuda

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Softmax along one axis: a block per line.
+#include "kernels/cuda/Block.cuh"
+#include "kernels/cuda/Kernels.h"
+#include "kernels/cuda/Map.cuh"
+
+namespace ds::cuda {
+
+namespace {
+
+/// The lines along an axis of up to three tensors, and the stride of each along it.
+struct Lines {
+  Strided<3> at;
+  int64_t n = 0, step[3];
+};
+Lines linesOf(const DsLaunch &l) {
+  const DsTensor &out = l.outs[0], &a = l.ins[0], &b = l.ins[l.numIns - 1];
+  int64_t axis = attr(l, "axis").i;
+  axis += axis < 0 ? out.rank : 0;
+  Lines lines;
+  for (int i = 0; i < out.rank; ++i)
+    if (i != axis)
+      lines.at.add(out.dims[i], {out.strides[i], a.strides[i], b.strides[i]});
+  lines.n = out.dims[axis];
+  lines.step[0] = out.strides[axis];
+  lines.step[1] = a.strides[axis];
+  lines.step[2] = b.strides[axis];
+  return lines;
+}
+
+template <typename T> using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+template <typename T, bool kLog> __global__ void softmaxKernel(T *y, const T *x, Lines lines) {
+  using A = Wide<T>;
+  for (int64_t k = blockIdx.x; k < lines.at.count; k += gridDim.x) {
+    int64_t at[3];
+    lines.at.offsets(k, at);
+    A top = -INFINITY;
+    for (int64_t i = threadIdx.x; i < lines.n; i += blockDim.x) {
+      A v = value(x[at[1] + i * lines.step[1]]);
+      top = v > top ? v : top; // NaN shows in the sum
+    }
+    top = overBlock<Max>(top);
+    A sum = 0;
+    for (int64_t i = threadIdx.x; i < lines.n; i += blockDim.x)
+      sum += exp(value(x[at[1] + i * lines.step[1]]) - top);
+    sum = overBlock<Sum>(sum);
+    A shift = kLog ? static_cast<A>(log(sum)) : A(0);
+    for (int64_t i = threadIdx.x; i < lines.n; i += blockDim.x) {
+      A v = value(x[at[1] + i * lines.step[1]]) - top;
+      y[at[0] + i * lines.step[0]] = rounded<T>(kLog ? v - shift : static_cast<A>(exp(v)) / sum);
+    }
+  }
+}
+
+// y * (dy - sum(dy * y)).
+template <typename T>
+__global__ void softmaxGradKernel(T *dx, const T *dy, const T *y, Lines lines) {
+  using A = Wide<T>;
+  for (int64_t k = blockIdx.x; k < lines.at.count; k += gridDim.x) {
+    int64_t at[3];
+    lines.at.offsets(k, at);
+    A dot = 0;
+    for (int64_t i = threadIdx.x; i < lines.n; i += blockDim.x)
+      dot += static_cast<A>(value(dy[at[1] + i * lines.step[1]])) *
+             value(y[at[2] + i * lines.step[2]]);
+    dot = overBlock<Sum>(dot);
+    for (int64_t i = threadIdx.x; i < lines.n; i += blockDim.x) {
+      A g = value(dy[at[1] + i * lines.step[1]]), p = value(y[at[2] + i * lines.step[2]]);
+      dx[at[0] + i * lines.step[0]] = rounded<T>(p * (g - dot));
+    }
+  }
+}
+
+template <bool kLog> const char *softmaxOf(const DsLaunch &l) {
+  Lines lines = linesOf(l);
+  if (lines.at.count == 0 || lines.n == 0)
+    return nullptr;
+  return Floats::dispatch(l.ins[0].dtype, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    return launch(softmaxKernel<T, kLog>, gridFor(lines.at.count, 1), dim3(kBlock), 0, streamOf(l),
+                  elem::dataOf<T>(l.outs[0]), elem::dataOf<T>(l.ins[0]), lines);
+  });
+}
+
+} // namespace
+
+const char *softmax(const DsLaunch *l, void *) { return softmaxOf<false>(*l); }
+const char *logSoftmax(const DsLaunch *l, void *) { return softmaxOf<true>(*l); }
+
+const char *softmaxGrad(const DsLaunch *l, void *) {
+  Lines lines = linesOf(*l);
+  if (lines.at.count == 0 || lines.n == 0)
+    return nullptr;
+  return Floats::dispatch(l->ins[0].dtype, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    return launch(softmaxGradKernel<T>, gridFor(lines.at.count, 1), dim3(kBlock), 0, streamOf(*l),
+                  elem::dataOf<T>(l->outs[0]), elem::dataOf<T>(l->ins[0]),
+                  elem::dataOf<T>(l->ins[1]), lines);
+  });
+}
+
+} // namespace ds::cuda
