@@ -21,7 +21,10 @@ struct DeviceKernels {
 
 struct Device {
   std::string name;
-  std::vector<DeviceKernels> kernels; // first match wins; a later one is noted once per op
+  std::vector<DeviceKernels> kernels = {}; // first match wins; a later one is noted once per op
+  /// Of a device with memory of its own. Its `kernels` enqueue on streams; those on host memory are `hostKernels`.
+  const DsDeviceApi *api = nullptr;
+  std::vector<DeviceKernels> hostKernels = {};
 };
 
 } // namespace ds

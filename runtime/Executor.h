@@ -29,6 +29,7 @@ struct alignas(64) StreamTimes {
 
 class RankExecutor {
 public:
+  virtual ~RankExecutor() = default;
   /// Everything must outlive the executor; trace: kStreams rings, or null.
   RankExecutor(const Schedule &s, const LoadedRank &rank, const std::vector<size_t> &sequence,
                Comm &comm, FeedSource *feeder, Abort &abort, TraceRing *trace);
@@ -36,11 +37,11 @@ public:
   /// Runs this stream's part of update number `update`, what it carries included, which compute and feed do not
   /// wait for. Returns early once the job is aborted; the first error is raised there, with rank, update,
   /// program, instruction and origin.
-  void runUpdate(Stream stream, int64_t update);
+  virtual void runUpdate(Stream stream, int64_t update);
 
   /// Runs this stream's part of `batches` rounds of program `eval`, fed by `data`, after update number `update` (-1: before
   /// the first). All streams must be idle before.
-  void runEval(Stream stream, int64_t update, int64_t batches, FeedSource &data);
+  virtual void runEval(Stream stream, int64_t update, int64_t batches, FeedSource &data);
   /// Of the last evaluation: the sum of losses times labels, and the labels.
   std::pair<double, double> evaluated() const { return {evalSum, evalCount}; }
 
@@ -50,13 +51,17 @@ public:
   const std::vector<double> &values() const { return results; } // as LoadedRank::valueNames
   const StreamTimes &times(Stream s) const { return clocks[static_cast<int>(s)]; }
 
-private:
-  bool runProgram(size_t program, size_t position, int stream, int64_t update, FeedSource *data);
+protected:
+  /// Waits until `count` instructions of the stream are done in thread `self`'s current program. A device's streams are
+  /// done in another sense: enqueued.
   bool waitFor(int self, int stream, uint32_t count, StreamTimes &clock);
+  /// The stream has got to `target`, counted since the start: what is still missing on a device is waited for here.
+  virtual bool settle(int /*stream*/, uint32_t /*target*/) { return true; }
+  void fail(const LoadedProgram &p, const Instr &in, int64_t update, const char *message);
+  bool runProgram(size_t program, size_t position, int stream, int64_t update, FeedSource *data);
   bool runProgramInOrder(size_t program, size_t position, int64_t update, InstrHook &hook);
   const char *execute(const LoadedInstr &in, size_t position, FeedSource *data, StreamTimes &clock);
   const char *moveBlocks(const LoadedInstr &in);
-  void fail(const LoadedProgram &p, const Instr &in, int64_t update, const char *message);
 
   const Schedule &schedule;
   const LoadedRank &rank;

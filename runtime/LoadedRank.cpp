@@ -27,10 +27,32 @@ Piece pieceAt(int64_t from, int64_t end, int64_t most) {
 
 std::byte *LoadedRank::persistent(int buffer) const {
   const Buffer &b = schedule->persistent[static_cast<size_t>(buffer)];
-  for (size_t i = 0; b.type.space != Space::Nvme && i < arenas.size(); ++i)
+  bool isReached = b.type.space == Space::Host || (b.type.space == Space::Device && !side);
+  for (size_t i = 0; isReached && i < bases.size(); ++i)
     if (schedule->arenas[i].space == b.type.space)
-      return arenas[i].data() + b.offset;
+      return bases[i] + b.offset;
   return nullptr;
+}
+
+// Piece by piece through pinned host memory.
+Status LoadedRank::viaPinned(int buffer, int64_t at, int64_t bytes,
+                             const std::function<Status(int64_t, std::byte *, int64_t)> &f,
+                             bool toDevice) const {
+  const Buffer &b = schedule->persistent[static_cast<size_t>(buffer)];
+  std::byte *base = nullptr;
+  for (size_t i = 0; i < bases.size(); ++i)
+    if (schedule->arenas[i].space == Space::Device)
+      base = bases[i] + b.offset;
+  for (int64_t end = at + bytes; at < end;) {
+    int64_t n = std::min(end - at, kPieceBytes);
+    if (!toDevice)
+      TRY(side->copyNow(pinned, base + at, n));
+    TRY(f(at, pinned, n));
+    if (toDevice)
+      TRY(side->copyNow(base + at, pinned, n));
+    at += n;
+  }
+  return {};
 }
 
 Status LoadedRank::read(int buffer, int64_t at, int64_t bytes, const Look &look) const {
@@ -38,6 +60,8 @@ Status LoadedRank::read(int buffer, int64_t at, int64_t bytes, const Look &look)
     return {};
   if (const std::byte *p = persistent(buffer))
     return look(at, p + at, bytes);
+  if (schedule->persistent[static_cast<size_t>(buffer)].type.space == Space::Device)
+    return viaPinned(buffer, at, bytes, look, false);
   int64_t base = schedule->persistent[static_cast<size_t>(buffer)].offset;
   for (int64_t from = base + at, end = from + bytes; from < end;) {
     Piece p = pieceAt(from, end, staging.size());
@@ -53,6 +77,8 @@ Status LoadedRank::write(int buffer, int64_t at, int64_t bytes, const Fill &fill
     return {};
   if (std::byte *p = persistent(buffer))
     return fill(at, p + at, bytes);
+  if (schedule->persistent[static_cast<size_t>(buffer)].type.space == Space::Device)
+    return viaPinned(buffer, at, bytes, fill, true);
   int64_t base = schedule->persistent[static_cast<size_t>(buffer)].offset;
   for (int64_t from = base + at, end = from + bytes; from < end;) {
     Piece p = pieceAt(from, end, staging.size());

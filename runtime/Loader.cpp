@@ -11,9 +11,7 @@
 
 namespace ds {
 
-// A piece of the file that fillPersistent, checkpoints and savers see at once.
-static constexpr int64_t kStagingBytes = 1 << 20;
-static_assert(kStagingBytes % kBlockAlign == 0);
+static_assert(LoadedRank::kPieceBytes % kBlockAlign == 0);
 
 class RankLoader {
 public:
@@ -23,6 +21,10 @@ public:
   Status run() {
     out.schedule = &s;
     out.rank = options.rank;
+    if (device.api) {
+      TRY_ASSIGN(out.side, DeviceSide::open(*device.api, options.rank));
+      TRY_ASSIGN(out.pinned, out.side->allocate(DsMemoryPinned, LoadedRank::kPieceBytes, 0));
+    }
     TRY(mapArenas());
     TRY(fillPersistent());
     Status all;
@@ -37,11 +39,21 @@ private:
       if (a.space == Space::Nvme) {
         TRY(openFile(a.bytes));
         out.arenas.emplace_back();
+        out.bases.push_back(nullptr);
+        continue;
+      }
+      if (out.side) {
+        TRY_ASSIGN(std::byte * base,
+                   out.side->allocate(a.space == Space::Host ? DsMemoryPinned : DsMemoryDevice,
+                                      a.bytes, options.arenaFill));
+        out.arenas.emplace_back();
+        out.bases.push_back(base);
         continue;
       }
       TRY_ASSIGN(Arena arena, Arena::map(a.bytes, options.arenaFill));
       if (options.pinHost && a.space == Space::Host)
         arena.lock();
+      out.bases.push_back(arena.data());
       out.arenas.push_back(std::move(arena));
     }
     return {};
@@ -54,7 +66,7 @@ private:
                                        bytes))
           .note("--nvme-path names one, on a local disk");
     TRY_ASSIGN(out.nvme, BlockFile::create(options.nvmePath, options.rank, bytes, options.nvme));
-    TRY_ASSIGN(out.staging, Arena::map(kStagingBytes, 0));
+    TRY_ASSIGN(out.staging, Arena::map(LoadedRank::kPieceBytes, 0));
     return {};
   }
 
@@ -62,7 +74,7 @@ private:
   std::byte *address(Space space, int64_t at) const {
     for (size_t i = 0; i < s.arenas.size(); ++i)
       if (s.arenas[i].space == space)
-        return out.arenas[i].data() + at;
+        return out.bases[i] + at;
     return nullptr;
   }
 
@@ -70,7 +82,7 @@ private:
   Status fillPersistent() {
     for (const Buffer &b : s.persistent)
       if (b.type.space != Space::Nvme) // a new file reads as zeros
-        std::memset(address(b.type.space, b.offset), 0, static_cast<size_t>(b.bytes));
+        TRY(zero(address(b.type.space, b.offset), b));
     for (const InitInfo &i : s.inits) {
       const Buffer &b = s.persistent[static_cast<size_t>(i.buffer)];
       int64_t n = b.type.elems();
@@ -81,6 +93,17 @@ private:
     for (const StateSlot &slot : roundedSlots(s))
       TRY(fillWeights(slot));
     return {};
+  }
+
+  Status zero(std::byte *p, const Buffer &b) {
+    auto n = static_cast<size_t>(b.bytes);
+    if (!out.side || b.type.space == Space::Host) {
+      std::memset(p, 0, n);
+      return {};
+    }
+    void *stream = out.side->stream(Stream::Compute);
+    TRY(deviceStatus(device.api->fill(p, 0, n, stream)));
+    return deviceStatus(device.api->streamSync(stream));
   }
 
   // Elements [from, from + n) of the tensor, to the buffer's element `to` and on.
@@ -139,6 +162,10 @@ private:
       r.type = place.type;
       r.empty = place.type->elems() == 0;
       r.data = pointer(place);
+      if (out.side && place.buffer->type.space == Space::Device) {
+        r.onDevice = r.data;
+        TRY_ASSIGN(r.data, out.side->allocate(DsMemoryPinned, 8, 0));
+      }
       if (at == out.valueNames.end())
         out.valueNames.push_back(name);
       loaded.returns.push_back(r);
@@ -268,7 +295,15 @@ private:
     if (ins.empty() && outs.empty())
       return Status::internal("has neither operands nor results");
     DType first = (ins.empty() ? outs : ins)[0].type->dtype;
-    l.kernel = find(op.text.data(), first);
+    bool onHost = in.stream == Stream::Host;
+    if (out.side && !onHost) {
+      l.launch.stream = out.side->stream(in.stream);
+      l.launch.fault = out.side->fault();
+      l.launch.id = static_cast<int32_t>(out.launches.size());
+      out.launches.push_back({p, &in});
+    }
+    l.kernel =
+        find(op.text.data(), first, device.api && onHost ? device.hostKernels : device.kernels);
     if (!l.kernel)
       return Status::error(
           fmt::format("device {} has no kernel for {} on {}", device.name, op.text, text(first)));
@@ -345,11 +380,11 @@ private:
     return {};
   }
 
-  const DsKernel *find(const char *op, DType first) {
-    for (size_t i = 0; i < device.kernels.size(); ++i)
-      if (const DsKernel *k = device.kernels[i].find(op, first)) {
+  const DsKernel *find(const char *op, DType first, const std::vector<DeviceKernels> &tables) {
+    for (size_t i = 0; i < tables.size(); ++i)
+      if (const DsKernel *k = tables[i].find(op, first)) {
         std::string what = fmt::format("{} on {}", op, text(first));
-        std::vector<std::string> &list = out.borrowed[device.kernels[i].name];
+        std::vector<std::string> &list = out.borrowed[tables[i].name];
         if (i > 0 && std::find(list.begin(), list.end(), what) == list.end())
           list.push_back(std::move(what));
         return k;

@@ -9,6 +9,7 @@
 #include "runtime/Buckets.h"
 #include "runtime/Comm.h"
 #include "runtime/Device.h"
+#include "runtime/DeviceSide.h"
 
 #include <deque>
 #include <functional>
@@ -55,6 +56,7 @@ struct LoadedReturn {
   const Type *type = nullptr;
   bool empty = false; // no elements
   const void *data = nullptr;
+  const void *onDevice = nullptr; // where it is copied from, on a device with memory of its own
 
   /// Element 0 as a number.
   double number() const;
@@ -70,6 +72,9 @@ struct LoadedProgram {
 
 class LoadedRank {
 public:
+  /// What fills, checkpoints and savers see at once of what the host does not reach.
+  static constexpr int64_t kPieceBytes = 1 << 20;
+
   /// The schedule must have passed verifySchedule, and must outlive the result. Allocates and touches the
   /// arenas: call it on the thread that computes.
   static StatusOr<std::unique_ptr<LoadedRank>> load(const Schedule &s, const Device &d,
@@ -86,10 +91,16 @@ public:
   std::vector<std::string> borrowNotes(const std::string &device) const;
 
   const Arena &arena(size_t i) const { return arenas[i]; } // as Schedule::arenas
+  /// On a device with memory of its own, else null. Its arenas are blocks of it, and arena() is empty.
+  DeviceSide *deviceSide() const { return side.get(); }
+  /// Of DsLaunch::id: program and instruction.
+  std::pair<size_t, const Instr *> launchOf(int32_t id) const {
+    return launches[static_cast<size_t>(id)];
+  }
   /// Behind the nvme arena; null without one.
   BlockFile *file() const { return nvme.get(); }
 
-  /// Start of a persistent buffer; null if it lies on nvme.
+  /// Start of a persistent buffer; null if it lies where the host does not reach: on nvme, in a device's own memory.
   std::byte *persistent(int buffer) const;
 
   /// Shows bytes [at, at + bytes) of a persistent buffer wherever it lies: memory as it is, nvme piece by piece in one
@@ -104,9 +115,16 @@ private:
   friend class RankLoader;
   LoadedRank() = default;
   const Schedule *schedule = nullptr;
-  std::vector<Arena> arenas; // as Schedule::arenas; nothing for nvme, which is the file
+  std::unique_ptr<DeviceSide> side; // goes last: the others point into it
+  std::vector<Arena> arenas;        // as Schedule::arenas; nothing for nvme, which is the file
+  std::vector<std::byte *> bases;   // of the arenas, wherever they are; null for nvme
+  std::vector<std::pair<size_t, const Instr *>> launches;
   std::unique_ptr<BlockFile> nvme;
-  Arena staging; // one piece of the file, for read and write
+  Arena staging;               // one piece of the file, for read and write
+  std::byte *pinned = nullptr; // the same for a device's memory
+  Status viaPinned(int buffer, int64_t at, int64_t bytes,
+                   const std::function<Status(int64_t, std::byte *, int64_t)> &f,
+                   bool toDevice) const;
   Abort never;
   // What launches point to; deques, because their elements must not move.
   std::deque<std::vector<DsTensor>> tensors;

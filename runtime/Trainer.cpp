@@ -8,7 +8,9 @@
 #include "runtime/Anomaly.h"
 #include "runtime/Checkpoint.h"
 #include "runtime/CheckpointState.h"
+#include "runtime/CommDevice.h"
 #include "runtime/Convert.h"
+#include "runtime/DeviceExecutor.h"
 #include "runtime/Log.h"
 #include "runtime/MachineMemory.h"
 #include "runtime/Save.h"
@@ -91,8 +93,10 @@ struct Trainer::Impl {
   void post(Job j);
   void drain();
   bool usesStream(Stream stream) const;
+  Status checkDevice() const;
   Status readResume();
   Status openEval();
+  StatusOr<double> firstElement(int buffer, double otherwise) const;
   Manifest manifest() const; // of this run as it stands
   Status worst();
   ~Impl();
@@ -111,6 +115,9 @@ Trainer::Impl::~Impl() {
     for (std::thread &t : pool)
       t.join();
   }
+  for (const auto &r : ranks)
+    if (r && r->deviceSide())
+      r->deviceSide()->drain();
 }
 
 void Trainer::Impl::post(Job j) {
@@ -186,10 +193,19 @@ Status Trainer::Impl::load(int rank) {
   TRY_ASSIGN(ranks[r], LoadedRank::load(schedule, device, o));
   if (!options.resume.empty())
     TRY(loadCheckpoint(schedule, *ranks[r], resumed, options.resume));
+  if (device.api)
+    static_cast<DeviceComm &>(*comms[r]).attach(*ranks[r]->deviceSide());
   TRY(comms[r]->bind(std::move(ranks[r]->commOps), identity));
   TraceRing *rings = traces.empty() ? nullptr : &traces[r * kStreams];
-  executors[r] = std::make_unique<RankExecutor>(schedule, *ranks[r], sequence, *comms[r],
-                                                feeder.get(), abort, rings);
+  if (device.api) {
+    auto onDevice = std::make_unique<DeviceExecutor>(schedule, *ranks[r], sequence, *comms[r],
+                                                     feeder.get(), abort, rings);
+    TRY(onDevice->prepare());
+    executors[r] = std::move(onDevice);
+  } else {
+    executors[r] = std::make_unique<RankExecutor>(schedule, *ranks[r], sequence, *comms[r],
+                                                  feeder.get(), abort, rings);
+  }
   if (options.watch)
     watches[r] = std::make_unique<MemoryWatch>(schedule, *ranks[r]);
   if (options.detectAnomaly)
@@ -201,6 +217,8 @@ Status Trainer::Impl::load(int rank) {
 bool Trainer::Impl::usesStream(Stream stream) const {
   if (stream == Stream::Compute || stream == Stream::Feed)
     return true;
+  if (device.api && DeviceSide::executes(stream))
+    return false; // the compute thread enqueues for it
   for (const SchedProgram &p : schedule.programs)
     for (const Instr &i : p.instrs)
       if (i.stream == stream)
@@ -292,11 +310,25 @@ Status Trainer::Impl::openEval() {
   return {};
 }
 
+// What a device with memory of its own does not do yet.
+Status Trainer::Impl::checkDevice() const {
+  if (!device.api)
+    return {};
+  if (options.watch || options.detectAnomaly)
+    return Status::error(
+        fmt::format("{} looks at single instructions, which device {} does not show; "
+                    "--device cpu does",
+                    options.watch ? "--self-check" : "--detect-anomaly", device.name));
+  return {};
+}
+
 Status Trainer::Impl::prepare() {
   world = static_cast<int>(schedule.world());
   TRY(verifySchedule(schedule));
   TRY(checkSources(schedule));
-  TRY(checkMemory(schedule));
+  if (!device.api)
+    TRY(checkMemory(schedule));
+  TRY(checkDevice());
   TRY_ASSIGN(sequence, updateSequence(schedule));
   TRY(readResume());
   if (!options.evalData.empty()) {
@@ -332,7 +364,11 @@ Status Trainer::Impl::prepare() {
              identityOf(schedule, fmt::format("device {} data {} seed {} shuffle {}", device.name,
                                               options.data, options.seed, options.shuffle)));
   auto n = static_cast<size_t>(world);
-  comms = makeLocalComms(world, abort, {options.linkBytesPerSecond});
+  if (device.api)
+    for (std::unique_ptr<DeviceComm> &c : makeDeviceComms(world, abort))
+      comms.push_back(std::move(c));
+  else
+    comms = makeLocalComms(world, abort, {options.linkBytesPerSecond});
   ranks.resize(n);
   executors.resize(n);
   statuses.resize(n);
@@ -412,18 +448,29 @@ StatusOr<std::unique_ptr<Trainer>> Trainer::create(Schedule s, Device device, co
   return std::unique_ptr<Trainer>(new Trainer(std::move(impl)));
 }
 
+// Of a persistent buffer on rank 0; `otherwise` if there is none.
+StatusOr<double> Trainer::Impl::firstElement(int buffer, double otherwise) const {
+  if (buffer < 0)
+    return otherwise;
+  const Type &type = schedule.persistent[static_cast<size_t>(buffer)].type;
+  double v = otherwise;
+  TRY(ranks[0]->read(buffer, 0, byteSize(type.dtype),
+                     [&](int64_t, const std::byte *p, int64_t) -> Status {
+                       v = toDouble(type.dtype, p, 0);
+                       return {};
+                     }));
+  return v;
+}
+
 StatusOr<UpdateResult> Trainer::step() {
   Impl &t = *impl;
   if (t.abort.raised())
     return t.abort.status();
   int64_t begin = nowNs();
   UpdateResult u;
-  if (t.lrBuffer >= 0 &&
-      t.ranks[0]->persistent(t.lrBuffer)) // update uses the entry value and leaves the next one
-    u.lr = toDouble(t.schedule.persistent[static_cast<size_t>(t.lrBuffer)].type.dtype,
-                    t.ranks[0]->persistent(t.lrBuffer), 0);
-  if (t.scaleBuffer >= 0 && t.ranks[0]->persistent(t.scaleBuffer))
-    u.lossScale = toDouble(DType::F64, t.ranks[0]->persistent(t.scaleBuffer), 0);
+  TRY_ASSIGN(u.lr, t.firstElement(t.lrBuffer,
+                                  u.lr)); // update uses the entry value and leaves the next one
+  TRY_ASSIGN(u.lossScale, t.firstElement(t.scaleBuffer, u.lossScale));
   t.post(Job::Step);
   if (t.abort.raised())
     return t.abort.status();

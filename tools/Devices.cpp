@@ -4,6 +4,7 @@
 #include "kernels/Registry.h"
 #include "runtime/Plugin.h"
 
+#include <cstdlib>
 #include <filesystem>
 
 namespace ds {
@@ -14,29 +15,36 @@ static DeviceKernels kernelsOf(std::string name, KernelTable table) {
   return {std::move(name), [table](const char *op, DType t) { return findKernel(table, op, t); }};
 }
 
-StatusOr<Device> pluginDevice(const std::string &path) {
-  TRY_ASSIGN(const DsPlugin *p, loadPlugin(path));
-  return Device{
-      p->device,
-      {kernelsOf(p->device, {p->kernels, p->numKernels}), kernelsOf("ref", refKernels())}};
-}
-
-static std::string pluginPath(const std::string &name) {
-  std::string file = "libds" + name + ".so";
-  std::error_code e;
-  fs::path here = fs::read_symlink("/proc/self/exe", e).parent_path();
-  for (const fs::path &dir : {here, here / ".." / "lib"})
-    if (!e && fs::exists(dir / file, e))
-      return (dir / file).string();
-  return file;
-}
-
 static Device cpuDevice() {
 #ifdef DS_HAVE_CPU_DEVICE
   return {"cpu", {kernelsOf("cpu", cpuKernels()), kernelsOf("ref", refKernels())}};
 #else
   return {"ref", {kernelsOf("ref", refKernels())}};
 #endif
+}
+
+StatusOr<Device> pluginDevice(const std::string &path) {
+  TRY_ASSIGN(const DsPlugin *p, loadPlugin(path));
+  Device d{p->device, {kernelsOf(p->device, {p->kernels, p->numKernels})}};
+  DeviceKernels ref = kernelsOf("ref", refKernels());
+  if (!p->api) {
+    d.kernels.push_back(std::move(ref));
+    return d;
+  }
+  d.api = p->api;
+  d.hostKernels = cpuDevice().kernels;
+  return d;
+}
+
+static std::string pluginPath(const std::string &name) {
+  std::string file = "libds" + name + ".so";
+  std::error_code e;
+  fs::path here = fs::read_symlink("/proc/self/exe", e).parent_path();
+  const char *given = std::getenv("DS_PLUGIN_DIR");
+  for (const fs::path &dir : {fs::path(given ? given : here), here, here / ".." / "lib"})
+    if (!e && fs::exists(dir / file, e))
+      return (dir / file).string();
+  return file;
 }
 
 StatusOr<Device> findDevice(const std::string &name) {

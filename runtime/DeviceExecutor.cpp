@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/DeviceExecutor.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <fmt/format.h>
+
+namespace ds {
+
+static constexpr int kCompute = static_cast<int>(Stream::Compute);
+static constexpr size_t kMarks = 4096; // of a stream; a host thread is never that far behind
+
+static bool onDevice(int stream) { return DeviceSide::executes(static_cast<Stream>(stream)); }
+
+DeviceExecutor::DeviceExecutor(const Schedule &s, const LoadedRank &rank,
+                               const std::vector<size_t> &sequence, Comm &comm, FeedSource *feeder,
+                               Abort &abort, TraceRing *trace)
+    : RankExecutor(s, rank, sequence, comm, feeder, abort, trace), side(*rank.deviceSide()),
+      api(side.api()) {}
+
+// ---- events -----------------------------------------------------------------------------------------
+
+// Count `count` of a stream in a program; at most 0: in the update before it, counted from its end.
+const Instr *DeviceExecutor::instrAt(size_t program, int stream, uint32_t count, size_t *of) const {
+  auto n = static_cast<int32_t>(count);
+  *of = program;
+  if (n <= 0) {
+    *of = static_cast<size_t>(schedule.program("update") - schedule.programs.data());
+    n += static_cast<int32_t>(rank.programs[*of].streams[stream].size());
+  }
+  return rank.programs[*of].streams[stream][static_cast<size_t>(n - 1)].instr;
+}
+
+Status DeviceExecutor::prepare() {
+  std::vector<std::vector<bool>> wanted;
+  for (const LoadedProgram &p : rank.programs)
+    wanted.emplace_back(p.program->instrs.size(), false);
+  for (size_t p = 0; p < rank.programs.size(); ++p) {
+    const LoadedProgram &loaded = rank.programs[p];
+    for (int s = 0; s < kStreams; ++s) {
+      for (const LoadedInstr &in : loaded.streams[s])
+        for (int w = 0; w < in.numWaits; ++w) {
+          size_t of;
+          const Instr *i = instrAt(p, in.waits[w].stream, in.waits[w].count, &of);
+          wanted[of][static_cast<size_t>(i - rank.programs[of].program->instrs.data())] = true;
+        }
+      // What the program's end, or the next one's, waits for on this stream.
+      for (size_t last : {loaded.streams[s].size(), loaded.streams[s].size() - loaded.carried[s]})
+        if (last > 0)
+          wanted[p][static_cast<size_t>(loaded.streams[s][last - 1].instr -
+                                        loaded.program->instrs.data())] = true;
+    }
+  }
+  for (size_t p = 0; p < rank.programs.size(); ++p) {
+    Events e;
+    for (size_t k = 0; k < wanted[p].size(); ++k) {
+      e.ofInstr.push_back(nullptr);
+      if (!wanted[p][k] || !DeviceSide::executes(rank.programs[p].program->instrs[k].stream))
+        continue;
+      TRY_ASSIGN(e.ofInstr.back(), side.event());
+    }
+    TRY_ASSIGN(e.end, side.event());
+    events.push_back(std::move(e));
+  }
+  TRY_ASSIGN(fed, side.event());
+  return {};
+}
+
+void DeviceExecutor::setMark(int stream, void *event) {
+  std::lock_guard lock(marksMutex);
+  marks[stream].push_back({done[stream].value() + 1, event});
+  if (marks[stream].size() > kMarks)
+    marks[stream].pop_front();
+}
+
+// For the host's threads: enqueued is not done.
+bool DeviceExecutor::settle(int stream, uint32_t target) {
+  if (!onDevice(stream))
+    return true;
+  void *event = nullptr;
+  {
+    std::lock_guard lock(marksMutex);
+    for (const Mark &m : marks[stream])
+      if (static_cast<int32_t>(m.count - target) >= 0) {
+        event = m.event;
+        break;
+      }
+  }
+  return !event || ok(api.eventSync(event), -1);
+}
+
+bool DeviceExecutor::ok(const char *message, int64_t update) {
+  if (message && !abort.raised())
+    abort.raise(
+        Status::error(fmt::format("update {}: {}", update + 1, message))
+            .at(fmt::format("rank {}", rank.rank))
+            .note("what the device does, it reports late: at this instruction, or at one before"));
+  return !message;
+}
+
+// ---- enqueuing --------------------------------------------------------------------------------------
+
+const char *DeviceExecutor::enqueue(const LoadedInstr &in, size_t position, FeedSource *data) {
+  if (in.instr->kind == InstrKind::Launch)
+    return in.kernel->run(&in.launch, in.state);
+  if (isTransfer(in.instr->kind))
+    return api.copy(in.dst, in.src, in.bytes, side.stream(in.instr->stream));
+  if (in.instr->kind != InstrKind::Feed)
+    return comm.run(in.comm) ? nullptr : comm.message();
+  if (!data)
+    return "no data was given";
+  auto micro = std::min(static_cast<int64_t>(position), schedule.step.gradAccum - 1);
+  const void *src = data->data(rank.rank, micro, in.input, abort);
+  if (!src) {
+    if (Status s = data->error(); !s.ok())
+      abort.raise(std::move(s));
+    return "stopped, because the job was aborted";
+  }
+  return api.copy(in.dst, src, in.bytes, side.stream(Stream::Feed));
+}
+
+bool DeviceExecutor::issue(size_t program, const LoadedInstr &in, int index, size_t position,
+                           int64_t update, FeedSource *data) {
+  auto own = static_cast<int>(in.instr->stream);
+  for (int w = 0; w < in.numWaits; ++w) {
+    int stream = in.waits[w].stream;
+    if (!onDevice(stream)) {
+      if (!waitFor(kCompute, stream, in.waits[w].count, clocks[kCompute]))
+        return false;
+      continue;
+    }
+    size_t of;
+    const Instr *i = instrAt(program, stream, in.waits[w].count, &of);
+    void *event =
+        events[of].ofInstr[static_cast<size_t>(i - rank.programs[of].program->instrs.data())];
+    if (!ok(api.eventWait(side.stream(in.instr->stream), event), update))
+      return false;
+  }
+  const char *message = enqueue(in, position, data);
+  void *event = events[program].ofInstr[static_cast<size_t>(index)];
+  if (!message && event)
+    message = api.eventRecord(event, side.stream(in.instr->stream));
+  if (message) {
+    fail(rank.programs[program], *in.instr, update, message);
+    return false;
+  }
+  if (event)
+    setMark(own, event);
+  done[own].add();
+  return !abort.raised();
+}
+
+bool DeviceExecutor::issueProgram(size_t program, size_t position, int64_t update,
+                                  FeedSource *data) {
+  const LoadedProgram &p = rank.programs[program];
+  if (before >= 0) // the streams begin behind the end of the program before
+    for (int s = 0; s < kStreams; ++s)
+      if (onDevice(s) && s != kCompute && !p.streams[s].empty() &&
+          !ok(api.eventWait(side.stream(static_cast<Stream>(s)),
+                            events[static_cast<size_t>(before)].end),
+              update))
+        return false;
+  size_t next[kStreams] = {};
+  int index = 0;
+  for (const Instr &i : p.program->instrs) {
+    auto stream = static_cast<int>(i.stream);
+    const LoadedInstr &in = p.streams[stream][next[stream]++];
+    if (onDevice(stream) && !issue(program, in, index, position, update, data))
+      return false;
+    ++index;
+  }
+  before = static_cast<int>(program);
+  return joinStreams(program, update);
+}
+
+// The compute stream waits for all others, and what it has then got to is the program's end.
+bool DeviceExecutor::joinStreams(size_t program, int64_t update) {
+  const LoadedProgram &p = rank.programs[program];
+  for (int s = 0; s < kStreams; ++s) {
+    size_t ended = p.streams[s].size() - p.carried[s];
+    if (s == kCompute || ended == 0)
+      continue;
+    if (!onDevice(s)) {
+      if (!waitFor(kCompute, s, static_cast<uint32_t>(ended), clocks[kCompute]))
+        return false;
+      continue;
+    }
+    const Instr *last = p.streams[s][ended - 1].instr;
+    void *event = events[program].ofInstr[static_cast<size_t>(last - p.program->instrs.data())];
+    if (!ok(api.eventWait(side.stream(Stream::Compute), event), update))
+      return false;
+  }
+  for (const LoadedReturn &r : p.returns)
+    if (r.onDevice && !r.empty &&
+        !ok(api.copy(const_cast<void *>(r.data), r.onDevice,
+                     static_cast<size_t>(byteSize(r.type->dtype)), side.stream(Stream::Compute)),
+            update))
+      return false;
+  if (!ok(api.eventRecord(events[program].end, side.stream(Stream::Compute)), update))
+    return false;
+  setMark(kCompute, events[program].end);
+  done[kCompute].add();
+  for (int s = 0; s < kStreams; ++s)
+    bases[kCompute].counts[s] += static_cast<uint32_t>(p.streams[s].size()) + (s == kCompute);
+  return true;
+}
+
+// The thread waits until the program's values are there.
+bool DeviceExecutor::readResults(size_t program, int64_t update) {
+  if (!ok(api.eventSync(events[program].end), update))
+    return false;
+  for (size_t p = 0; p < rank.programs.size(); ++p)
+    if (p == program || std::count(sequence.begin(), sequence.end(), p))
+      for (const LoadedReturn &r : rank.programs[p].returns)
+        results[r.value] = r.number();
+  const DsFault &f = *side.fault();
+  if (f.set == 0)
+    return true;
+  char text[256];
+  std::snprintf(text, sizeof text, api.faultText(f.code), static_cast<long long>(f.a),
+                static_cast<long long>(f.b));
+  auto [where, instr] = rank.launchOf(f.id);
+  fail(rank.programs[where], *instr, update, text);
+  return false;
+}
+
+// ---- updates ----------------------------------------------------------------------------------------
+
+static int64_t nowNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+// Of the calling thread.
+bool DeviceExecutor::useDevice(int64_t update) {
+  Status s = side.use();
+  if (!s.ok())
+    abort.raise(std::move(s).at(fmt::format("rank {}, update {}", rank.rank, update + 1)));
+  return !abort.raised();
+}
+
+void DeviceExecutor::runUpdate(Stream s, int64_t update) {
+  if (!useDevice(update))
+    return;
+  if (s == Stream::Feed) {
+    // The ring's slot is free once its copies are done.
+    if (fedUpdates.wait(++fedBefore, abort) && ok(api.eventSync(fed), update) && feeder)
+      feeder->release(rank.rank);
+    return;
+  }
+  if (s != Stream::Compute)
+    return RankExecutor::runUpdate(s, update);
+  int64_t begin = nowNs();
+  if (!started[kCompute].set && start >= 0 &&
+      !issueProgram(static_cast<size_t>(start), 0, update, feeder))
+    return;
+  started[kCompute].set = true;
+  for (size_t position = 0; position < sequence.size(); ++position)
+    if (!issueProgram(sequence[position], position, update, feeder))
+      return;
+  if (!ok(api.eventRecord(fed, side.stream(Stream::Feed)), update))
+    return;
+  fedUpdates.add();
+  readResults(sequence.back(), update);
+  clocks[kCompute].busy += nowNs() - begin;
+}
+
+void DeviceExecutor::runEval(Stream s, int64_t update, int64_t batches, FeedSource &data) {
+  if (!useDevice(update) || s == Stream::Feed)
+    return;
+  if (s != Stream::Compute)
+    return RankExecutor::runEval(s, update, batches, data);
+  if (!started[kCompute].set && start >= 0 &&
+      !issueProgram(static_cast<size_t>(start), 0, update, &data))
+    return;
+  started[kCompute].set = true;
+  evalSum = evalCount = 0;
+  for (int64_t b = 0; b < batches; ++b) {
+    if (!issueProgram(static_cast<size_t>(eval), 0, update, &data) ||
+        !readResults(static_cast<size_t>(eval), update))
+      return;
+    data.release(rank.rank);
+    evalSum += results[lossValue] * results[countValue];
+    evalCount += results[countValue];
+  }
+}
+
+} // namespace ds

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/DeviceSide.h"
+
+#include <cstring>
+#include <fmt/format.h>
+
+namespace ds {
+
+Status deviceStatus(const char *message) { return message ? Status::error(message) : Status(); }
+
+StatusOr<std::unique_ptr<DeviceSide>> DeviceSide::open(const DsDeviceApi &api, int ordinal) {
+  int32_t devices = 0;
+  TRY(deviceStatus(api.count(&devices)));
+  if (ordinal >= devices)
+    return Status::error(fmt::format("rank {} needs a device of its own, and the machine has {}; "
+                                     "--world-size {} or less fits",
+                                     ordinal, devices, devices));
+  std::unique_ptr<DeviceSide> d(new DeviceSide(api, ordinal));
+  TRY(deviceStatus(api.open(ordinal, &d->about)));
+  for (int s = 0; s < kStreams; ++s)
+    if (executes(static_cast<Stream>(s)))
+      TRY(deviceStatus(api.streamCreate(&d->streams[s])));
+  TRY(deviceStatus(api.streamCreate(&d->copying)));
+  TRY_ASSIGN(std::byte * fault, d->allocate(DsMemoryPinned, sizeof(DsFault), 0));
+  d->faults = reinterpret_cast<DsFault *>(fault);
+  return d;
+}
+
+void DeviceSide::drain() const {
+  functions.open(ordinal, nullptr);
+  for (void *s : streams)
+    if (s)
+      functions.streamSync(s);
+}
+
+DeviceSide::~DeviceSide() {
+  drain();
+  for (void *e : events)
+    functions.eventDestroy(e);
+  for (void *s : streams)
+    if (s)
+      functions.streamDestroy(s);
+  if (copying)
+    functions.streamDestroy(copying);
+  for (auto [memory, p] : blocks)
+    functions.release(memory, p);
+}
+
+Status DeviceSide::use() const { return deviceStatus(functions.open(ordinal, nullptr)); }
+
+StatusOr<std::byte *> DeviceSide::allocate(DsMemory memory, int64_t bytes, uint8_t fill) {
+  void *p = nullptr;
+  auto n = static_cast<size_t>(bytes);
+  TRY(deviceStatus(functions.allocate(memory, n, &p)));
+  blocks.push_back({memory, p});
+  if (memory == DsMemoryPinned) {
+    std::memset(p, fill, n);
+  } else {
+    TRY(deviceStatus(functions.fill(p, fill, n, copying)));
+    TRY(deviceStatus(functions.streamSync(copying)));
+  }
+  return static_cast<std::byte *>(p);
+}
+
+StatusOr<void *> DeviceSide::event() {
+  void *e = nullptr;
+  TRY(deviceStatus(functions.eventCreate(&e)));
+  events.push_back(e);
+  return e;
+}
+
+Status DeviceSide::copyNow(void *dst, const void *src, int64_t bytes) const {
+  TRY(use());
+  TRY(deviceStatus(functions.copy(dst, src, static_cast<size_t>(bytes), copying)));
+  return deviceStatus(functions.streamSync(copying));
+}
+
+} // namespace ds
