@@ -32,6 +32,7 @@ env["TSAN_OPTIONS"] = "halt_on_error=1"
 config.substitutions += [
     ("%{models}", os.path.join(config.test_source_root, "models")),
     ("%{golden}", os.path.join(config.test_source_root, "golden")),
+    ("%{emulated}", os.path.join(config.ds_build, "lib", "emulated")),
 ]
 
 config.available_features.update(name for name, have in config.ds_have.items() if have)

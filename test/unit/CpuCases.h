@@ -137,5 +137,10 @@ Cases lossCases(const std::string &op);
 Cases packCases(const std::string &op);
 Cases accumulateCases(const std::string &op);
 Cases updateCases(const std::string &op);
+Cases compareCases(const std::string &op);
+Cases logicCases(const std::string &op);
+Cases testCases(const std::string &op); // is_nan, is_inf
+Cases makeCases(const std::string &op); // fill, iota
+Cases scalarCases(const std::string &op);
 
 } // namespace ds::test

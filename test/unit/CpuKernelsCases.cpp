@@ -43,7 +43,7 @@ Cases casesOf(const std::string &op) {
     return std::find(names.begin(), names.end(), op) != names.end();
   };
   if (in({"neg", "abs", "sign", "exp", "log", "sqrt", "reciprocal", "tanh", "sigmoid", "erf",
-          "floor", "ceil", "round", "relu", "gelu"}))
+          "floor", "ceil", "round", "relu", "gelu", "sin", "cos"}))
     return unaryCases(op);
   if (in({"add", "sub", "mul", "div", "max", "min"}))
     return binaryCases(op);
@@ -57,6 +57,16 @@ Cases casesOf(const std::string &op) {
     return lossCases(op);
   if (in({"adam", "adam_round", "sgd", "sum_squares"}))
     return updateCases(op);
+  if (in({"eq", "lt", "le", "gt", "ge"}))
+    return compareCases(op);
+  if (in({"and", "or", "xor", "not"}))
+    return logicCases(op);
+  if (in({"is_nan", "is_inf"}))
+    return testCases(op);
+  if (in({"fill", "iota"}))
+    return makeCases(op);
+  if (in({"advance", "clip_factor", "inv_count", "loss_scale", "lr_schedule"}))
+    return scalarCases(op);
   return {};
 }
 
@@ -94,6 +104,21 @@ Allowance allowanceOf(const std::string &op) {
   };
   auto it = table.find(op);
   return it == table.end() ? Allowance{} : it->second;
+}
+
+std::vector<KernelCase> inPlace(const KernelCase &c) {
+  std::vector<KernelCase> out;
+  for (int k = 0; k < static_cast<int>(c.ins.size()); ++k) {
+    const Tensor &in = c.ins[k], &to = c.outs[0];
+    if (!mayOverwrite(*opFromText(c.op), k) || in.dims != to.dims || in.layout != to.layout ||
+        byteSize(in.dtype) != byteSize(to.dtype))
+      continue;
+    out.push_back(c);
+    out.back().tied.assign(c.outs.size(), -1);
+    out.back().tied[0] = k;
+    out.back().name += ", over operand " + std::to_string(k);
+  }
+  return out;
 }
 
 // Statistics, accumulators.

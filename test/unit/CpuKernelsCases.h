@@ -16,6 +16,9 @@ struct Allowance {
 std::vector<KernelCase> casesOf(const std::string &op);
 Allowance allowanceOf(const std::string &op);
 
+/// The case with result 0 over each operand that it may overwrite, where both have one layout.
+std::vector<KernelCase> inPlace(const KernelCase &c);
+
 /// The case with its f32 tensors in a 16-bit type, but for those that the op keeps in f32; its results' types are the
 /// shape rule's. False if it has none, or is large.
 bool inHalf(KernelCase &c, DType half);

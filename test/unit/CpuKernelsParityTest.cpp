@@ -92,22 +92,6 @@ std::optional<RunResult> matchRef(const KernelCase &c, Allowance allowed, Worst 
   return got;
 }
 
-/// The case with result 0 over each operand that it may overwrite, where both have one layout.
-std::vector<KernelCase> inPlace(const KernelCase &c) {
-  std::vector<KernelCase> out;
-  for (int k = 0; k < static_cast<int>(c.ins.size()); ++k) {
-    const Tensor &in = c.ins[k], &to = c.outs[0];
-    if (!mayOverwrite(*opFromText(c.op), k) || in.dims != to.dims || in.layout != to.layout ||
-        byteSize(in.dtype) != byteSize(to.dtype))
-      continue;
-    out.push_back(c);
-    out.back().tied.assign(c.outs.size(), -1);
-    out.back().tied[0] = k;
-    out.back().name += ", over operand " + std::to_string(k);
-  }
-  return out;
-}
-
 void expectSameInPlace(const KernelCase &c, const RunResult &want, int threads) {
   const DsKernel *ref = findKernel(refKernels(), c.op.c_str(), c.ins[0].dtype);
   for (const KernelCase &over : inPlace(c)) {

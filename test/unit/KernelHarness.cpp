@@ -161,6 +161,8 @@ struct PreparedKernel::Impl {
   DsLaunch l{};
   void *state = nullptr;
   std::string error;
+  std::function<const char *()> sync;
+  DsFault fault{};
 
   Impl(const DsKernel &k, const KernelCase &kc) : kernel(k), c(kc), attrs(kc) {}
   int tied(size_t i) const { return i < c.tied.size() ? c.tied[i] : -1; }
@@ -195,6 +197,9 @@ void PreparedKernel::Impl::describe(const RunOptions &o) {
   l.numRuns = runs.empty() ? nullptr : numRuns.data();
   l.threads = o.threads;
   l.world = 1;
+  l.stream = o.stream;
+  l.fault = o.stream ? &fault : nullptr;
+  sync = o.sync;
 }
 
 PreparedKernel::PreparedKernel(const DsKernel &kernel, const KernelCase &c, const RunOptions &o)
@@ -229,6 +234,12 @@ const char *PreparedKernel::run() {
   if (impl->error.empty())
     if (const char *message = impl->kernel.run(&impl->l, impl->state))
       impl->error = message;
+  if (impl->error.empty() && impl->sync)
+    if (const char *message = impl->sync())
+      impl->error = message;
+  if (impl->error.empty() && impl->fault.set)
+    impl->error = "fault " + std::to_string(impl->fault.code) + ": " +
+                  std::to_string(impl->fault.a) + ", " + std::to_string(impl->fault.b);
   return impl->error.empty() ? nullptr : impl->error.c_str();
 }
 

@@ -48,8 +48,10 @@ struct KernelCase {
 
 struct RunOptions {
   int threads = 1;
-  int misalign = 0;    // elements by which every buffer is off its alignment
-  bool noWork = false; // hide the workspace: workBytes = 0
+  int misalign = 0;                        // elements by which every buffer is off its alignment
+  bool noWork = false;                     // hide the workspace: workBytes = 0
+  void *stream = nullptr;                  // of a device whose kernels enqueue
+  std::function<const char *()> sync = {}; // waits for it
 };
 
 struct RunResult {

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Stands for CUDA's header of this name when kernels/cuda is compiled for the CPU, for tests only. It has what these
+// sources use, with CUDA's names and meanings; what they do not use is missing on purpose. Streams are threads, so that
+// what no event orders really runs at any time.
+#pragma once
+
+#include "test/emulation/Grid.h"
+
+#include <atomic>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <type_traits>
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+
+#define threadIdx (::ds::emulated::current.threadIdx)
+#define blockIdx (::ds::emulated::current.blockIdx)
+#define blockDim (::ds::emulated::current.blockDim)
+#define gridDim (::ds::emulated::current.gridDim)
+#define warpSize 32
+
+#define __syncthreads() ::ds::emulated::syncBlock(__FILE__, __LINE__)
+#define __syncwarp(...) ::ds::emulated::syncWarp(0xffffffffu, __FILE__, __LINE__)
+#define __shfl_xor_sync(mask, value, lanes)                                                        \
+  ::ds::emulated::shuffled(mask, value, ::ds::emulated::laneOf() ^ (lanes), __FILE__, __LINE__)
+#define __shfl_down_sync(mask, value, lanes)                                                       \
+  ::ds::emulated::shuffled(mask, value, ::ds::emulated::laneOf() + (lanes), __FILE__, __LINE__)
+#define __shfl_sync(mask, value, lane)                                                             \
+  ::ds::emulated::shuffled(mask, value, lane, __FILE__, __LINE__)
+#define __ballot_sync(mask, value) ::ds::emulated::ballot(mask, value, __FILE__, __LINE__)
+
+namespace ds::emulated {
+
+template <typename T> T shuffled(uint32_t mask, T value, int lane, const char *file, int line) {
+  static_assert(sizeof(T) <= 8 && std::is_trivially_copyable_v<T>);
+  uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof value);
+  if (lane < 0 || lane >= 32) // CUDA gives the caller's own value
+    lane = laneOf();
+  bits = exchange(mask, bits, lane, file, line);
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+} // namespace ds::emulated
+
+// Kernels run on one OS thread per stream; several streams may add to one place.
+template <typename T> T atomicAdd(T *p, T v) { return std::atomic_ref<T>(*p).fetch_add(v); }
+inline unsigned atomicCAS(unsigned *p, unsigned expected, unsigned v) {
+  std::atomic_ref<unsigned>(*p).compare_exchange_strong(expected, v);
+  return expected;
+}
+inline void __threadfence_system() {}
+
+// -- the runtime ------------------------------------------------------------------------------------
+
+enum cudaError_t {
+  cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
+  cudaErrorMemoryAllocation = 2,
+  cudaErrorInsufficientDriver = 35,
+  cudaErrorNoDevice = 100,
+  cudaErrorInvalidDevice = 101,
+  cudaErrorNoKernelImageForDevice = 209,
+  cudaErrorInvalidResourceHandle = 400,
+  cudaErrorPeerAccessAlreadyEnabled = 704,
+  cudaErrorLaunchFailure = 719,
+  cudaErrorUnknown = 999,
+};
+const char *cudaGetErrorName(cudaError_t e);
+const char *cudaGetErrorString(cudaError_t e);
+cudaError_t cudaGetLastError();
+
+struct cudaDeviceProp {
+  char name[256];
+  int major, minor;
+  size_t totalGlobalMem;
+};
+struct cudaFuncAttributes {
+  int numRegs;
+};
+cudaError_t cudaGetDeviceCount(int *count);
+cudaError_t cudaSetDevice(int device);
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int device);
+cudaError_t cudaMemGetInfo(size_t *available, size_t *total);
+cudaError_t cudaDriverGetVersion(int *version);
+cudaError_t cudaRuntimeGetVersion(int *version);
+template <typename K> cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *a, K) {
+  a->numRegs = 0;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int other);
+cudaError_t cudaDeviceEnablePeerAccess(int other, unsigned flags);
+
+cudaError_t cudaMalloc(void **p, size_t bytes);
+cudaError_t cudaFree(void *p);
+cudaError_t cudaMallocHost(void **p, size_t bytes);
+cudaError_t cudaFreeHost(void *p);
+
+using cudaStream_t = struct CudaStream *;
+using cudaEvent_t = struct CudaEvent *;
+constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2;
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned flags);
+cudaError_t cudaStreamDestroy(cudaStream_t s);
+cudaError_t cudaStreamSynchronize(cudaStream_t s);
+cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned flags);
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned flags);
+cudaError_t cudaEventDestroy(cudaEvent_t e);
+cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s);
+cudaError_t cudaEventSynchronize(cudaEvent_t e);
+enum cudaMemcpyKind { cudaMemcpyDefault = 4 };
+cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t s);
+cudaError_t cudaMemsetAsync(void *dst, int byte, size_t bytes, cudaStream_t s);
+
+namespace ds::emulated {
+
+/// What a launch becomes. Its arguments are copied when it is made.
+cudaError_t enqueue(cudaStream_t s, dim3 grid, dim3 block, size_t shared,
+                    std::function<void()> kernel);
+
+/// Call number `n` from now on (1: the next) of the function `name`, or of any if it is "", fails. 0: none does.
+void failCall(const std::string &name, int64_t n);
+/// Calls of the runtime so far.
+int64_t calls();
+/// Allocations that were not freed.
+int64_t liveAllocations();
+
+} // namespace ds::emulated

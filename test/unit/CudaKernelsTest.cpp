@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The CUDA rows of Kernels.def, emulated on the CPU, against `ref`: within the op's allowance, with the same bits whatever the
+// order in which threads and blocks take turns. Tensor cores and the real memory model are not seen here.
+#include "test/emulation/include/cuda_runtime.h"
+#include "test/unit/CpuKernelsCases.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+extern "C" const DsPlugin *ds_plugin_entry(uint32_t abi, const char *build);
+
+namespace ds::test {
+namespace {
+
+constexpr int64_t kLargest = 5000; // elements; fibers are slow
+
+KernelTable cudaKernels() {
+  const DsPlugin *p = ds_plugin_entry(DS_ABI, DS_BUILD);
+  return {p->kernels, p->numKernels};
+}
+const DsDeviceApi &api() { return *ds_plugin_entry(DS_ABI, DS_BUILD)->api; }
+
+/// One stream for all tests of the process.
+RunOptions onDevice() {
+  static void *stream = [] {
+    void *s = nullptr;
+    EXPECT_EQ(api().streamCreate(&s), nullptr);
+    return s;
+  }();
+  RunOptions o;
+  o.stream = stream;
+  o.sync = [] { return api().streamSync(stream); };
+  return o;
+}
+
+bool isSmall(const KernelCase &c) {
+  for (const auto *list : {&c.ins, &c.outs})
+    for (const Tensor &t : *list)
+      if (t.elems() > kLargest)
+        return false;
+  return true;
+}
+int64_t elemsOf(const KernelCase &c) {
+  int64_t n = 0;
+  for (const Tensor &t : c.ins)
+    n += t.elems();
+  return n;
+}
+bool isHalf(DType t) { return t == DType::BF16 || t == DType::F16; }
+bool isRowMajor(const KernelCase &c) {
+  for (const auto *list : {&c.ins, &c.outs})
+    for (const Tensor &t : *list)
+      if (t.layout != Layout::Dense)
+        return false;
+  return true;
+}
+
+/// Sums are in f32 in a tree's order; ref's are in f64.
+Allowance allowed(const std::string &op, DType t) {
+  Allowance a = t == DType::F32 ? allowanceOf(op) : halfAllowanceOf(op, t);
+  a.atol *= 8;
+  a.rtol *= 8;
+  for (const char *one : {"sqrt", "reciprocal", "div", "layer_norm", "sin", "cos", "avg_pool"})
+    if (op == one)
+      a.rtol = std::max(a.rtol, 3e-7 * (t == DType::F32 ? 1 : 1e5));
+  return a;
+}
+
+/// The first difference beyond what is allowed, or "".
+std::string difference(const KernelCase &c, const RunResult &want, const RunResult &got,
+                       Allowance a) {
+  if (want.error != got.error)
+    return "ref says '" + want.error + "', cuda '" + got.error + "'";
+  for (size_t i = 0; i < c.outs.size() && want.error.empty(); ++i) {
+    std::vector<double> x = numbers(got.bytes[i], c.outs[i].dtype),
+                        r = numbers(want.bytes[i], c.outs[i].dtype);
+    for (size_t k = 0; k < x.size(); ++k) {
+      bool same = x[k] == r[k] || (std::isnan(x[k]) && std::isnan(r[k]));
+      if (!same && !(std::fabs(x[k] - r[k]) <= a.atol + a.rtol * std::fabs(r[k])))
+        return "result " + std::to_string(i) + " element " + std::to_string(k) + " is " +
+               std::to_string(x[k]) + ", ref has " + std::to_string(r[k]);
+    }
+  }
+  return "";
+}
+
+/// Cases that the emulation runs, of all types that the op's row takes.
+std::vector<KernelCase> emulatedCases(const std::string &op) {
+  std::vector<KernelCase> out;
+  for (const KernelCase &c : casesOf(op)) {
+    if (!isSmall(c))
+      continue;
+    out.push_back(c);
+    for (DType half : {DType::BF16, DType::F16})
+      if (KernelCase h = c; isRowMajor(c) && inHalf(h, half))
+        out.push_back(std::move(h));
+  }
+  return out;
+}
+
+const DsKernel *kernelOf(KernelTable table, const KernelCase &c) {
+  return findKernel(table, c.op.c_str(), (c.ins.empty() ? c.outs : c.ins)[0].dtype);
+}
+
+class CudaKernels : public testing::TestWithParam<std::string> {
+  void TearDown() override {
+    emulated::setOrder(emulated::Order::Forward);
+    emulated::skipBarrier("");
+  }
+};
+
+TEST_P(CudaKernels, MatchRefInEveryOrder) {
+  const std::string op = GetParam();
+  std::vector<KernelCase> cases = emulatedCases(op);
+  ASSERT_FALSE(cases.empty()) << "no cases for " << op;
+  int ran = 0;
+  for (const KernelCase &c : cases) {
+    const DsKernel *cuda = kernelOf(cudaKernels(), c), *ref = kernelOf(refKernels(), c);
+    if (!cuda)
+      continue; // a type that the row does not take
+    ASSERT_TRUE(ref) << c.name;
+    RunResult want = runKernel(*ref, c);
+    emulated::setOrder(emulated::Order::Forward);
+    RunResult got = runKernel(*cuda, c, onDevice());
+    if (!isRowMajor(c) && got.error.ends_with(" is not row-major"))
+      continue;
+    ASSERT_EQ(difference(c, want, got, allowed(op, c.ins.empty() ? DType::F32 : c.ins[0].dtype)),
+              "")
+        << c.name;
+    ++ran;
+    for (const KernelCase &over : inPlace(c))
+      ASSERT_EQ(runKernel(*cuda, over, onDevice()).bytes, got.bytes) << over.name;
+    if (c.ins.empty() || isHalf(c.ins[0].dtype))
+      continue; // the same kernel
+    for (auto [order, seed] :
+         {std::pair(emulated::Order::Reverse, 0), {emulated::Order::Random, 7}}) {
+      emulated::setOrder(order, static_cast<uint64_t>(seed));
+      ASSERT_EQ(runKernel(*cuda, c, onDevice()).bytes, got.bytes)
+          << c.name << ": depends on the order";
+    }
+  }
+  EXPECT_GT(ran, 0);
+}
+
+std::vector<std::string> rows() {
+  std::vector<std::string> ops;
+  for (size_t i = 0; i < cudaKernels().count; ++i)
+    ops.push_back(cudaKernels().rows[i].op);
+  return ops;
+}
+
+INSTANTIATE_TEST_SUITE_P(Rows, CudaKernels, testing::ValuesIn(rows()),
+                         [](const auto &info) { return info.param; });
+
+/// What goes wrong in one of the op's cases in one of the orders, or "".
+std::string anyFailure(const std::string &op, std::vector<KernelCase> cases) {
+  std::stable_sort(cases.begin(), cases.end(), [](const KernelCase &a, const KernelCase &b) {
+    return elemsOf(a) > elemsOf(b);
+  });
+  // The largest, and some of all sizes.
+  for (size_t k = 0; k < cases.size(); k += k < 6 ? 1 : cases.size() / 10 + 1) {
+    const KernelCase &c = cases[k];
+    const DsKernel *cuda = kernelOf(cudaKernels(), c);
+    if (!cuda || !isRowMajor(c))
+      continue;
+    RunResult want = runKernel(*kernelOf(refKernels(), c), c);
+    for (auto order :
+         {emulated::Order::Forward, emulated::Order::Reverse, emulated::Order::Random}) {
+      emulated::setOrder(order, 3);
+      std::string d = difference(c, want, runKernel(*cuda, c, onDevice()),
+                                 allowed(op, c.ins.empty() ? DType::F32 : c.ins[0].dtype));
+      emulated::failCall("", 0); // the error has stuck
+      if (!d.empty())
+        return d;
+    }
+  }
+  return "";
+}
+
+// Each barrier is taken out of the kernels that come to it.
+TEST(CudaBarriersSlow, EveryOneMatters) {
+  std::map<std::string, std::string> users; // barrier, an op whose kernel has it
+  for (const std::string &op : rows()) {
+    auto before = emulated::barriersSeen();
+    std::set<std::string> old(before.begin(), before.end());
+    ASSERT_EQ(anyFailure(op, emulatedCases(op)), "") << op;
+    for (const std::string &site : emulated::barriersSeen())
+      if (!old.count(site))
+        users[site] = op;
+  }
+  for (const std::string &site : emulated::barriersSeen())
+    users.try_emplace(site, "softmax"); // seen by another test before
+  EXPECT_GE(users.size(), 5u);
+  for (const auto &[site, op] : users) {
+    emulated::skipBarrier(site);
+    std::string found = anyFailure(op, emulatedCases(op));
+    emulated::skipBarrier("");
+    emulated::setOrder(emulated::Order::Forward);
+    EXPECT_NE(found, "") << op << ": nothing is wrong without the barrier at " << site;
+  }
+}
+
+TEST(CudaFaults, LabelsAndIndicesAreTold) {
+  auto one = [](DType t, std::vector<int64_t> dims, double v) {
+    return tensor(t, std::move(dims), [=] { return v; });
+  };
+  Tensor x = one(DType::F32, {4, 3}, 1);
+  KernelCase g{"", "gather", Attrs{}, {x, one(DType::I64, {2}, -5)}, {{DType::F32, {2, 3}, {}}},
+               {}, {}};
+  EXPECT_EQ(runKernel(*findKernel(cudaKernels(), "gather", DType::F32), g, onDevice()).error,
+            "fault 2: -5, 4");
+  KernelCase c{"",
+               "cross_entropy",
+               Attrs{},
+               {x, one(DType::I64, {4}, 3), one(DType::F64, {}, 1)},
+               {{DType::F32, {}, {}}, {DType::F32, {4}, {}}},
+               {},
+               {}};
+  EXPECT_EQ(runKernel(*findKernel(cudaKernels(), "cross_entropy", DType::F32), c, onDevice()).error,
+            "fault 1: 3, 3");
+}
+
+} // namespace
+} // namespace ds::test
