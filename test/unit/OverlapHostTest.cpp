@@ -21,7 +21,7 @@ using namespace ds::test;
 
 namespace {
 
-constexpr int kUpdates = 4; // the first one warms up
+constexpr int kUpdates = 3; // the first one warms up
 
 Gpt2Run small(const char *carry) {
   Gpt2Run run;
@@ -31,7 +31,7 @@ Gpt2Run small(const char *carry) {
   run.config.loss.kind = LossConfig::Kind::CrossEntropy;
   run.config.loss.logits = "logits";
   run.config.world = run.config.gradAccum = 1;
-  run.config.microBatch = run.config.trainBatch = 16;
+  run.config.microBatch = run.config.trainBatch = 8;
   run.config.reduceBucketSize = 100'000;
   run.config.offloadOptimizer = "cpu";
   run.config.carry = carry;
