@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <numeric>
 
 namespace ds {
 
@@ -175,6 +176,11 @@ private:
 };
 
 } // namespace
+
+double updateSeconds(const MarketSeconds &t, bool isShared) {
+  return isShared ? std::accumulate(t.begin(), t.begin() + kStreams, 0.0)
+                  : *std::max_element(t.begin(), t.end());
+}
 
 Market marketOf(const RecomputeModel &m, const std::vector<Launches> &blocks, int64_t runs,
                 const std::function<double(int64_t)> &copySeconds) {

@@ -16,7 +16,21 @@
 
 namespace ds {
 
-using StreamSeconds = std::array<double, kStreams>;
+/// Time of an update by stream, and along two chains that no overlap makes shorter. The host's optimizers know the norm only
+/// when backward has ended, and forward of the next update needs their weights, so they run beside at most that one forward phase.
+inline constexpr int kHostUpdates =
+    kStreams; // launches behind the first forward phase, then optimizers on the host
+inline constexpr int kNewWeights =
+    kStreams + 1; // the same launches, then transfers of weights to the device
+inline constexpr int kPaths = kStreams + 2;
+using MarketSeconds = std::array<double, kPaths>;
+/// Adds a launch of backward.
+inline void addBackward(MarketSeconds &t, double seconds) {
+  for (int path : {static_cast<int>(Stream::Compute), kHostUpdates, kNewWeights})
+    t[path] += seconds;
+}
+/// Seconds of an update: the sum over streams if they share processors, else its longest path.
+double updateSeconds(const MarketSeconds &t, bool isShared);
 
 struct Market {
   /// A value of the forward phase that backward may read.
@@ -50,7 +64,7 @@ struct Market {
   /// A place of a bucket.
   struct Option {
     std::string optimizer, param; // "" (device), "cpu", "nvme"
-    StreamSeconds seconds{};
+    MarketSeconds seconds{};
     int64_t device = 0, host = 0; // bytes at all points
     std::vector<Window> windows;  // bytes on the device beside them
   };
@@ -60,7 +74,7 @@ struct Market {
   };
 
   std::vector<int64_t> fixed; // by point: bytes that no decision changes
-  StreamSeconds seconds{};    // the same of time
+  MarketSeconds seconds{};    // the same of time
   int64_t runs = 1;           // of a micro-batch in an update
   std::vector<Value> values;
   std::vector<Part> parts;

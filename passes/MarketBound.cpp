@@ -76,8 +76,10 @@ private:
     if (all > 0) {
       int from = launches + uses, to = from + 1;
       MinCut graph(to + 1);
+      double backward =
+          prices.weight[kCompute] + prices.weight[kHostUpdates] + prices.weight[kNewWeights];
       for (int k = 0; k < launches; ++k)
-        graph.edge(from, k, std::max(1e-12, p.seconds[k] * prices.weight[kCompute]));
+        graph.edge(from, k, std::max(1e-12, p.seconds[k] * backward));
       for (int u = 0; u < uses; ++u) {
         const Market::Part::Use &use = p.uses[u];
         graph.edge(use.maker < 0 ? from : use.maker, launches + u, costs[u]);
@@ -90,7 +92,7 @@ private:
     }
     for (int k = 0; k < launches; ++k)
       if (!source[k])
-        out.busy[kCompute] += p.seconds[k];
+        addBackward(out.busy, p.seconds[k]);
     for (int u = 0; u < uses; ++u) {
       const Market::Part::Use &use = p.uses[u];
       const Market::Value &v = market.values[use.value];
@@ -109,7 +111,7 @@ private:
       const Market::Option &option = b.options[o];
       double c = static_cast<double>(option.device) * whole +
                  static_cast<double>(option.host) * prices.host;
-      for (int s = 0; s < kStreams; ++s)
+      for (int s = 0; s < kPaths; ++s)
         c += option.seconds[s] * prices.weight[s];
       for (const Market::Window &w : option.windows)
         c += static_cast<double>(w.bytes) * between(w.first, w.end);
@@ -122,7 +124,7 @@ private:
     const Market::Option &option = b.options[best];
     live(static_cast<double>(option.device), 0, market.points());
     out.host += static_cast<double>(option.host);
-    for (int s = 0; s < kStreams; ++s)
+    for (int s = 0; s < kPaths; ++s)
       out.busy[s] += option.seconds[s];
     for (const Market::Window &w : option.windows)
       live(static_cast<double>(w.bytes), w.first, w.end);
@@ -130,7 +132,7 @@ private:
 
   void sum() {
     double now = 0;
-    for (int s = 0; s < kStreams; ++s)
+    for (int s = 0; s < kPaths; ++s)
       out.bound += prices.weight[s] * out.busy[s];
     for (int k = 0; k < market.points(); ++k) {
       now += change[k];
@@ -150,11 +152,11 @@ private:
 };
 
 // The nearest point of the simplex (Held, Wolfe and Crowder, 1974).
-void project(StreamSeconds &weight) {
-  StreamSeconds sorted = weight;
+void project(MarketSeconds &weight) {
+  MarketSeconds sorted = weight;
   std::sort(sorted.begin(), sorted.end(), std::greater<>());
   double sum = 0, level = 0;
-  for (int k = 0; k < kStreams; ++k) {
+  for (int k = 0; k < kPaths; ++k) {
     sum += sorted[k];
     if (double l = (sum - 1) / (k + 1); l < sorted[k])
       level = l;
@@ -169,15 +171,18 @@ MarketChoice bestAt(const Market &m, const MarketLimits &limits, const Prices &p
   return Decider(m, limits, prices).run();
 }
 
+Prices noPrices(const Market &m, bool isShared) {
+  Prices p;
+  p.point.assign(m.points(), 0);
+  p.weight[kCompute] = 1;
+  if (isShared)
+    std::fill_n(p.weight.begin(), kStreams, 1);
+  return p;
+}
+
 MarketBound lowerBound(const Market &m, const MarketLimits &limits, double seconds, Prices from,
                        int iterations) {
-  Prices now = std::move(from);
-  if (now.point.empty()) {
-    now.point.assign(m.points(), 0);
-    now.weight[kCompute] = 1;
-    if (limits.isShared)
-      now.weight.fill(1);
-  }
+  Prices now = from.point.empty() ? noPrices(m, limits.isShared) : std::move(from);
   MarketBound best;
   double factor = 1;
   int since = 0; // the last better one
@@ -217,10 +222,10 @@ MarketBound lowerBound(const Market &m, const MarketLimits &limits, double secon
     if (!limits.isShared) {
       double mean = 0, spread = 0;
       for (double b : c.busy)
-        mean += b / kStreams;
+        mean += b / kPaths;
       for (double b : c.busy)
         spread += (b - mean) * (b - mean);
-      for (int s = 0; s < kStreams && spread > 0; ++s)
+      for (int s = 0; s < kPaths && spread > 0; ++s)
         now.weight[s] += 0.2 * factor * (seconds - c.bound) / spread * (c.busy[s] - mean);
       project(now.weight);
     }

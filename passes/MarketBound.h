@@ -4,8 +4,8 @@
 // market, seconds one on every stream. Given prices each decision is made alone: a value is kept for bytes x prices of its
 // gap, or moved for the seconds of its links; what is repeated is a minimum cut per part; a bucket takes its cheapest place.
 // What all of that costs, less what the limit's bytes would cost, is at most the time of any plan that fits:
-//   time of a plan >= sum over streams of weight x busy seconds             (weights add up to 1; on a device whose
-//                                                                            streams share processors all are 1)
+//   time of a plan >= sum over streams and chains of weight x seconds       (weights add up to 1; on a device whose
+//                                                                            streams share processors theirs are 1)
 //                  >= that + sum over points of price x (bytes - limit)      (no factor is positive where a plan fits)
 //                  >= the same with every decision made at its least cost.
 // So it holds for all decisions of the market together, at any prices; good prices only make it better.
@@ -18,15 +18,18 @@ namespace ds {
 struct Prices {
   std::vector<double> point; // seconds per byte
   double host = 0;           // the same of host memory
-  StreamSeconds weight{};    // per second
+  MarketSeconds weight{};    // per second
 };
+
+/// Bytes cost nothing.
+Prices noPrices(const Market &m, bool isShared);
 
 /// What is best at given prices, and what comes of it.
 struct MarketChoice {
   double bound = 0;          // seconds
   std::vector<double> bytes; // by point
   double host = 0;           // bytes
-  StreamSeconds busy{};
+  MarketSeconds busy{};
   enum class State : uint8_t { Unneeded, Kept, Moved, Repeated };
   std::vector<State> values;
   std::vector<int> places; // by bucket: its option

@@ -21,6 +21,7 @@ public:
   PlanReader(const RecomputeModel &m, const Schedule &s, const Rates &r) : schedule(s), rates(r) {
     for (size_t k = 0; k < m.launches.size(); ++k)
       launchOf[m.launches[k].op->result()->name] = static_cast<int>(k);
+    firstBackward = m.firstBackward;
     for (size_t b = 0; b < s.buckets.size(); ++b)
       numberOf[s.buckets[b].name] = static_cast<int>(b);
     for (const Buffer &b : s.persistent)
@@ -100,11 +101,16 @@ private:
     std::vector<Life> touched(of.size()), lives(of.size());
     int at = 0; // the next launch
     bool last = p.name == "micro.last" || p.name == "micro.only";
+    bool isFirst = p.name == "micro.first" || p.name == "micro.only";
     for (const Instr &i : p.instrs) {
       double s = ds::seconds(schedule, p, i, rates) * runs;
       auto stream = static_cast<int>(i.stream);
       if (auto it = launchOf.find(i.label); it != launchOf.end()) {
-        rest.seconds[stream] += s;
+        // The first forward phase is what the host's part of the update before may run beside.
+        if (it->second >= firstBackward || !isFirst)
+          addBackward(rest.seconds, s);
+        else
+          rest.seconds[stream] += s;
         for (const auto *list : {&i.ins, &i.outs})
           for (PlaceRef place : *list)
             touched[bufferOf(p, place)].add(it->second, it->second + 1);
@@ -148,12 +154,20 @@ private:
       rest.seconds[stream] += beside;
       s -= beside;
     }
-    for (auto [b, part] : bytes)
+    int path = p.name != "update"           ? -1
+               : i.stream == Stream::Host   ? kHostUpdates
+               : i.kind == InstrKind::Fetch ? kNewWeights
+                                            : -1;
+    for (auto [b, part] : bytes) {
       options[b].seconds[stream] += s * part / all;
+      if (path >= 0)
+        options[b].seconds[path] += s * part / all;
+    }
   }
 
   const Schedule &schedule;
   const Rates &rates;
+  int firstBackward = 0;
   llvm::StringMap<int> launchOf, numberOf;
   std::vector<int> owner; // of persistent buffers: bucket or -1
 };

@@ -12,9 +12,9 @@ namespace {
 constexpr int64_t kSmallest = 64 << 10;
 constexpr int kNear = 8;
 
-double weighted(const StreamSeconds &seconds, const Prices &prices) {
+double weighted(const MarketSeconds &seconds, const Prices &prices) {
   double sum = 0;
-  for (int s = 0; s < kStreams; ++s)
+  for (int s = 0; s < kPaths; ++s)
     sum += seconds[s] * prices.weight[s];
   return sum;
 }
@@ -88,7 +88,7 @@ private:
       const Market::Value &v = market.values[k];
       if (!moved[k] || v.bytes < kSmallest || v.to - v.from <= kNear)
         continue;
-      StreamSeconds seconds{};
+      MarketSeconds seconds{};
       seconds[static_cast<int>(Stream::D2h)] = v.down;
       seconds[static_cast<int>(Stream::H2d)] = v.up;
       auto bytes = static_cast<double>(v.bytes);
@@ -162,10 +162,10 @@ MarketDecisions afterSteps(const Market &m, const MarketLimits &limits,
   return d;
 }
 
-StreamSeconds busySeconds(const Market &m, const MarketDecisions &d) {
-  StreamSeconds busy = m.seconds;
+MarketSeconds busySeconds(const Market &m, const MarketDecisions &d) {
+  MarketSeconds busy = m.seconds;
   for (size_t b = 0; b < m.buckets.size(); ++b)
-    for (int s = 0; s < kStreams; ++s)
+    for (int s = 0; s < kPaths; ++s)
       busy[s] += m.buckets[b].options[d.places[b]].seconds[s];
   for (size_t v = 0; v < m.values.size(); ++v)
     if (d.moved[v]) {

@@ -10,6 +10,7 @@ namespace ds {
 struct MarketDecisions {
   std::vector<int> places; // by bucket: its option
   std::vector<bool> moved; // by value
+  bool operator==(const MarketDecisions &) const = default;
 };
 
 /// One decision more: of a bucket or of a value.
@@ -32,6 +33,6 @@ MarketDecisions afterSteps(const Market &m, const MarketLimits &limits,
 /// By point: bytes on the device of all but values, transfers included; the seconds of an update with nothing repeated.
 std::vector<int64_t> besideValues(const Market &m, const MarketDecisions &d);
 int64_t hostBytes(const Market &m, const MarketDecisions &d);
-StreamSeconds busySeconds(const Market &m, const MarketDecisions &d);
+MarketSeconds busySeconds(const Market &m, const MarketDecisions &d);
 
 } // namespace ds

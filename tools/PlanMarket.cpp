@@ -27,9 +27,6 @@ StatusOr<PlanMarket> PlanMarket::build(const PlanRounds &rounds, const PlanConfi
   }
   for (size_t k = 0; k < places.size(); ++k)
     plans.push_back({places[k].optimizer, places[k].param, &schedules[k]});
-  out.prices.weight[static_cast<int>(Stream::Compute)] = 1;
-  if (out.limits.isShared)
-    out.prices.weight.fill(1);
   out.model = RecomputeModel(rounds.program(), schedules[0], out.rates);
   if (c.recompute.empty() || c.recompute == "auto")
     out.blocks = recomputeBlocks(rounds.program(), out.model);
@@ -37,7 +34,8 @@ StatusOr<PlanMarket> PlanMarket::build(const PlanRounds &rounds, const PlanConfi
     return out.rates.launch + static_cast<double>(bytes) / out.rates.hostLink;
   });
   addBuckets(out.market, out.model, plans, out.rates);
-  out.prices.point.assign(out.market.points(), 0);
+  out.prices = noPrices(out.market, out.limits.isShared);
+  out.totalPrices = noPrices(out.market, /*isShared=*/true);
   return out;
 }
 
@@ -54,10 +52,16 @@ double PlanMarket::bound(double seconds, int iterations) {
   return b.seconds;
 }
 
+void PlanMarket::priceTotal(double total, int iterations) {
+  MarketLimits shared = limits;
+  shared.isShared = true;
+  totalPrices = lowerBound(market, shared, total, totalPrices, iterations).prices;
+}
+
 MarketDecisions PlanMarket::everything(int place, bool values) const {
   MarketDecisions d = nothing();
   if (values) {
-    std::vector<MarketStep> all = steps();
+    std::vector<MarketStep> all = steps(/*byTotal=*/false);
     d = after(all, all.size());
   }
   std::fill(d.places.begin(), d.places.end(), place);
@@ -67,8 +71,8 @@ MarketDecisions PlanMarket::everything(int place, bool values) const {
 std::vector<MarketDecisions> PlanMarket::withOneLess(const MarketDecisions &d) const {
   std::vector<std::pair<double, MarketDecisions>> all;
   auto seconds = [&](const MarketDecisions &of) {
-    StreamSeconds busy = busySeconds(market, of);
-    return std::accumulate(busy.begin(), busy.end(), 0.0);
+    MarketSeconds busy = busySeconds(market, of);
+    return ds::updateSeconds(busy, /*isShared=*/true);
   };
   double now = seconds(d);
   auto add = [&](MarketDecisions less) {
@@ -113,7 +117,7 @@ PlanMarket::Estimate PlanMarket::estimate(const MarketDecisions &d, int64_t byte
   for (size_t v = 0; v < d.moved.size(); ++v)
     if (d.moved[v])
       m.storages[market.values[v].storage].isMoved = true;
-  StreamSeconds busy = busySeconds(market, d);
+  MarketSeconds busy = busySeconds(market, d);
   e.peak = std::max(beside.back(), m.load(std::vector<bool>(m.firstBackward, false)).peak());
   bool hostFits = limits.host <= 0 || hostBytes(market, d) <= limits.host;
   e.fits = e.peak <= bytes;
@@ -122,12 +126,13 @@ PlanMarket::Estimate PlanMarket::estimate(const MarketDecisions &d, int64_t byte
     e.peak = std::max(beside.back(), choice.peak);
     e.fits = e.peak <= bytes;
     e.values = std::move(choice.values);
-    busy[static_cast<int>(Stream::Compute)] += static_cast<double>(market.runs) * choice.seconds;
+    addBackward(busy, static_cast<double>(market.runs) * choice.seconds);
   }
   e.fits &= hostFits;
-  double sum = std::accumulate(busy.begin(), busy.end(), 0.0);
-  // Where streams run beside each other, a little of what is moved is still waited for.
-  e.seconds = limits.isShared ? sum : *std::max_element(busy.begin(), busy.end()) + sum / 100;
+  e.seconds = ds::updateSeconds(busy, limits.isShared);
+  e.total = ds::updateSeconds(busy, /*isShared=*/true);
+  if (!limits.isShared) // a little of what runs beside is still waited for
+    e.seconds += e.total / 100;
   return e;
 }
 

@@ -23,7 +23,14 @@ public:
   MarketDecisions nothing() const { return nothingMoved(market); }
   /// All buckets at one of the places, by its index; values in host memory or not.
   MarketDecisions everything(int place, bool values) const;
-  std::vector<MarketStep> steps() const { return marketSteps(market, limits, prices); }
+  /// Whether streams run beside each other.
+  bool overlaps() const { return !limits.isShared; }
+  /// Prices, as from a bound, of a machine on which nothing does; total: seconds of a plan there.
+  void priceTotal(double total, int iterations);
+  /// By one of the two.
+  std::vector<MarketStep> steps(bool byTotal) const {
+    return marketSteps(market, limits, byTotal ? totalPrices : prices);
+  }
   MarketDecisions after(const std::vector<MarketStep> &steps, size_t n) const {
     return afterSteps(market, limits, steps, n);
   }
@@ -33,7 +40,7 @@ public:
   MarketDecisions common(MarketDecisions a, const MarketDecisions &b) const;
 
   struct Estimate {
-    double seconds = 0;
+    double seconds = 0, total = 0; // total: if nothing ran beside anything
     int64_t peak = 0;
     bool fits = false;
     std::vector<std::string> values; // to repeat
@@ -53,7 +60,7 @@ private:
   RecomputeModel model;         // nothing moved
   Market market;
   MarketLimits limits;
-  Prices prices;
+  Prices prices, totalPrices;
 };
 
 } // namespace ds

@@ -71,20 +71,15 @@ public:
       c.recompute = "auto";
     c.workspaceBytes = workspace;
     TRY(market->limitTo(c));
-    std::vector<Try> tries = candidates();
-    std::stable_sort(tries.begin(), tries.end(), [](const Try &a, const Try &b) {
-      if (a.estimate.fits != b.estimate.fits)
-        return a.estimate.fits;
-      return a.estimate.fits ? a.estimate.seconds < b.estimate.seconds
-                             : a.estimate.peak < b.estimate.peak;
-    });
+    std::vector<Try> tries = inOrder(candidates());
     // Whole plans take most of the time.
     size_t most = market->launches() < kLarge ? 6 : 2, made = 0;
     std::optional<Found> found;
     for (const Try &t : tries) {
-      if (made == most || (found && t.estimate.seconds >= found->seconds) ||
-          (!t.estimate.fits && made > 0))
+      if (made == most || (!t.estimate.fits && made > 0))
         break;
+      if (found && t.estimate.seconds >= found->seconds)
+        continue;
       ++made;
       TRY_ASSIGN(RecomputePlan p, planOf(c, t));
       TRY_ASSIGN(Found f, foundBy(c, t, p));
@@ -112,15 +107,44 @@ private:
     return {std::move(d), std::move(e)};
   }
 
+  // The best first. Where streams run beside each other, how well shows in whole plans only, so every other one is of those
+  // that have the least to do.
+  std::vector<Try> inOrder(std::vector<Try> tries) const {
+    auto sort = [](std::vector<Try> &all, auto key) {
+      std::stable_sort(all.begin(), all.end(), [&](const Try &a, const Try &b) {
+        if (a.estimate.fits != b.estimate.fits)
+          return a.estimate.fits;
+        return a.estimate.fits ? key(a.estimate) < key(b.estimate)
+                               : a.estimate.peak < b.estimate.peak;
+      });
+    };
+    sort(tries, [](const PlanMarket::Estimate &e) { return e.seconds; });
+    if (!market->overlaps())
+      return tries;
+    std::vector<Try> least = tries, all;
+    sort(least, [](const PlanMarket::Estimate &e) { return e.total; });
+    for (size_t k = 0; k < tries.size(); ++k)
+      for (Try *t : {&tries[k], &least[k]})
+        if (std::none_of(all.begin(), all.end(),
+                         [&](const Try &o) { return o.decisions == t->decisions; }))
+          all.push_back(std::move(*t));
+    return all;
+  }
+
   std::vector<Try> candidates() {
     std::vector<Try> all{tried(market->nothing())};
     if (all[0].estimate.fits && all[0].estimate.values.empty())
       return all;
-    std::vector<MarketStep> steps = market->steps();
+    std::vector<MarketStep> steps = market->steps(/*byTotal=*/false);
     all.push_back(tried(market->after(steps, steps.size())));
     market->bound(all[1].estimate.fits ? all[1].estimate.seconds : 2 * all[0].estimate.seconds,
                   kIterations);
-    alongSteps(all);
+    alongSteps(all, /*byTotal=*/false);
+    if (market->overlaps()) {
+      market->priceTotal(all[1].estimate.fits ? all[1].estimate.total : 2 * all[0].estimate.total,
+                         kIterations);
+      alongSteps(all, /*byTotal=*/true);
+    }
     for (size_t k = 0; k < places.size() && market->launches() < kLarge; ++k)
       for (bool values : {false, true})
         all.push_back(tried(market->everything(static_cast<int>(k), values)));
@@ -150,8 +174,8 @@ private:
   }
 
   // More steps need less memory; the time falls as less is repeated, then rises as more is moved.
-  void alongSteps(std::vector<Try> &all) {
-    std::vector<MarketStep> steps = market->steps();
+  void alongSteps(std::vector<Try> &all, bool byTotal) {
+    std::vector<MarketStep> steps = market->steps(byTotal);
     std::map<size_t, size_t> known; // number of steps -> index into all
     auto at = [&](size_t n) -> const PlanMarket::Estimate & {
       auto [it, isNew] = known.try_emplace(n, all.size());
@@ -170,7 +194,8 @@ private:
     high = steps.size();
     while (high - low > 2) {
       size_t a = low + (high - low) / 3, b = high - (high - low) / 3;
-      double ta = at(a).seconds, tb = at(b).seconds;
+      auto time = [&](size_t n) { return byTotal ? at(n).total : at(n).seconds; };
+      double ta = time(a), tb = time(b);
       if (ta <= tb)
         high = b;
       else
