@@ -175,6 +175,8 @@ RecomputeChooser::~RecomputeChooser() = default;
 
 RecomputeChooser::Choice RecomputeChooser::choose(int64_t bytes) const {
   constexpr int kRounds = 6;
+  // Long chains of blocks that are alike need few states to be near the best.
+  const size_t states = chain->blocks.size() > 48 ? 512 : 4096;
   Choice best;
   best.peak = std::numeric_limits<int64_t>::max();
   auto consider = [&](const std::vector<int> &options) {
@@ -197,7 +199,7 @@ RecomputeChooser::Choice RecomputeChooser::choose(int64_t bytes) const {
   // Windows overlap a little and what lives beside them moves, so the chain's budget follows the real peak.
   int64_t budget = bytes;
   for (int round = 0; round < kRounds; ++round) {
-    std::vector<int> options = assignOptions(chain->options, budget);
+    std::vector<int> options = assignOptions(chain->options, budget, states);
     if (options.empty())
       break;
     int64_t over = consider(options) - bytes;
@@ -206,7 +208,7 @@ RecomputeChooser::Choice RecomputeChooser::choose(int64_t bytes) const {
     budget -= over;
   }
   if (!best.fits)
-    consider(assignOptions(chain->options, leastBudget(chain->options)));
+    consider(assignOptions(chain->options, leastBudget(chain->options), states));
   return best;
 }
 

@@ -5,6 +5,7 @@
 #include "passes/RecomputeChain.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 namespace ds {
@@ -22,9 +23,8 @@ bool inOrder(const State &a, const State &b) {
   return a.kept != b.kept ? a.kept < b.kept : a.seconds < b.seconds;
 }
 
-// Sorted by bytes with falling seconds; if there are more than `most`, the fastest of each of `most` equal ranges.
-std::vector<State> frontier(std::vector<State> all, size_t most) {
-  std::stable_sort(all.begin(), all.end(), inOrder); // of equal ones what recomputes early
+// Of states in order those with falling seconds; if there are more than `most`, the fastest of each of `most` equal ranges.
+std::vector<State> frontier(const std::vector<State> &all, size_t most) {
   std::vector<State> best;
   for (const State &s : all)
     if (best.empty() || s.seconds < best.back().seconds)
@@ -49,16 +49,22 @@ std::vector<int> assignOptions(const std::vector<std::vector<ChainOption>> &chai
                                size_t states) {
   std::vector<std::vector<State>> prefixes{{{0, 0, -1, -1}}};
   for (const std::vector<ChainOption> &options : chain) {
-    std::vector<State> reached;
     const std::vector<State> &from = prefixes.back();
-    for (size_t b = 0; b < from.size(); ++b)
-      for (size_t o = 0; o < options.size(); ++o)
-        if (from[b].kept + options[o].peak <= budget)
-          reached.push_back({from[b].kept + options[o].saved, from[b].seconds + options[o].seconds,
-                             static_cast<int>(o), static_cast<int>(b)});
+    // Each option shifts states that are in order, so that merging keeps them so.
+    std::vector<State> reached, shifted, merged;
+    for (size_t o = 0; o < options.size(); ++o) {
+      shifted.clear();
+      for (size_t b = 0; b < from.size() && from[b].kept + options[o].peak <= budget; ++b)
+        shifted.push_back({from[b].kept + options[o].saved, from[b].seconds + options[o].seconds,
+                           static_cast<int>(o), static_cast<int>(b)});
+      merged.clear();
+      std::merge(reached.begin(), reached.end(), shifted.begin(), shifted.end(),
+                 std::back_inserter(merged), inOrder);
+      reached = frontier(merged, SIZE_MAX);
+    }
     if (reached.empty())
       return {};
-    prefixes.push_back(frontier(std::move(reached), states));
+    prefixes.push_back(frontier(reached, states));
   }
   std::vector<int> choice(chain.size());
   int at = static_cast<int>(prefixes.back().size()) - 1; // the fastest

@@ -73,10 +73,10 @@ public:
     TRY(market->limitTo(c));
     std::vector<Try> tries = inOrder(candidates());
     // Whole plans take most of the time.
-    size_t most = market->launches() < kLarge ? 6 : 2, made = 0;
+    size_t most = market->launches() < kLarge ? 6 : market->overlaps() ? 2 : 1, made = 0;
     std::optional<Found> found;
     for (const Try &t : tries) {
-      if (made == most || (!t.estimate.fits && made > 0))
+      if (made >= (found ? most : most + 3) || (!t.estimate.fits && made > 0))
         break;
       if (found && t.estimate.seconds >= found->seconds)
         continue;
@@ -163,7 +163,7 @@ private:
       return;
     Try now = *best;
     std::vector<MarketDecisions> undone = market->withOneLess(now.decisions);
-    size_t most = market->launches() < kLarge ? 32 : 8;
+    size_t most = market->launches() < kLarge ? 32 : 4;
     for (size_t k = 0; k < std::min(most, undone.size()); ++k) {
       // Those before may have been undone already.
       Try next = tried(market->common(now.decisions, undone[k]));
@@ -183,16 +183,19 @@ private:
         all.push_back(tried(market->after(steps, n)));
       return all[it->second].estimate;
     };
+    // Large models have many small steps.
+    size_t grain = market->launches() < kLarge ? 1 : std::max<size_t>(1, steps.size() / 32);
     size_t low = 0, high = steps.size();
-    while (low < high) { // the fewest that fit
+    while (low + grain <= high && low < high) { // the fewest that fit
       size_t middle = low + (high - low) / 2;
       if (at(middle).fits)
         high = middle;
       else
         low = middle + 1;
     }
+    low = high;
     high = steps.size();
-    while (high - low > 2) {
+    while (high - low > 2 * grain) {
       size_t a = low + (high - low) / 3, b = high - (high - low) / 3;
       auto time = [&](size_t n) { return byTotal ? at(n).total : at(n).seconds; };
       double ta = time(a), tb = time(b);
@@ -201,7 +204,7 @@ private:
       else
         low = a;
     }
-    for (size_t n = low; n <= high; ++n)
+    for (size_t n = low; n <= high; n += grain)
       at(n);
   }
 
@@ -212,6 +215,8 @@ private:
     if (c.recompute != "auto")
       return planRecompute(*rounds, mine);
     int64_t available = market->deviceBytes(), bytes = available;
+    int64_t near =
+        market->launches() < kLarge ? 200 : 25; // of large models one plan that fits has to do
     std::optional<RecomputePlan> best;
     PlanMarket::Estimate e = t.estimate;
     double seconds = 0;
@@ -229,7 +234,7 @@ private:
         best = std::move(p);
         seconds = e.seconds;
       }
-      bool close = over <= 0 && (!repeats || -over < available / 200);
+      bool close = over <= 0 && (!repeats || -over < available / near);
       if (close || (over > 0 && !e.fits))
         break;
       bytes -= over > 0 ? std::max(over, available / 500) : over;
