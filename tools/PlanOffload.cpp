@@ -76,7 +76,7 @@ public:
     size_t most = market->launches() < kLarge ? 6 : market->overlaps() ? 2 : 1, made = 0;
     std::optional<Found> found;
     for (const Try &t : tries) {
-      if (made >= (found ? most : most + 3) || (!t.estimate.fits && made > 0))
+      if (made >= (found ? most : most + 3) || (!t.estimate.fits && made >= 3))
         break;
       if (found && t.estimate.seconds >= found->seconds)
         continue;
@@ -184,7 +184,7 @@ private:
       return all[it->second].estimate;
     };
     // Large models have many small steps.
-    size_t grain = market->launches() < kLarge ? 1 : std::max<size_t>(1, steps.size() / 32);
+    size_t grain = market->launches() < kLarge ? 1 : std::max<size_t>(1, steps.size() / 12);
     size_t low = 0, high = steps.size();
     while (low + grain <= high && low < high) { // the fewest that fit
       size_t middle = low + (high - low) / 2;
