@@ -34,8 +34,6 @@ StatusOr<PlanMarket> PlanMarket::build(const PlanRounds &rounds, const PlanConfi
     return out.rates.launch + static_cast<double>(bytes) / out.rates.hostLink;
   });
   addBuckets(out.market, out.model, plans, out.rates);
-  out.prices = noPrices(out.market, out.limits.isShared);
-  out.totalPrices = noPrices(out.market, /*isShared=*/true);
   return out;
 }
 
@@ -43,6 +41,8 @@ Status PlanMarket::limitTo(const PlanConfig &c) {
   TRY_ASSIGN(std::optional<MemoryLimit> limit, memoryLimit(c));
   limits.device = limit->available();
   limits.host = limit->host;
+  prices = noPrices(market, limits.isShared); // one limit, one answer
+  totalPrices = noPrices(market, /*isShared=*/true);
   return {};
 }
 

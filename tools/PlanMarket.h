@@ -15,7 +15,7 @@ public:
   static StatusOr<PlanMarket> build(const PlanRounds &rounds, const PlanConfig &c,
                                     const std::vector<BucketPlace> &places);
 
-  /// Sets the limits to those of c.
+  /// Sets the limits to those of c, before anything else is asked.
   Status limitTo(const PlanConfig &c);
   /// No plan that fits takes less; `seconds`: of one that does. Prices go on from those of the call before.
   double bound(double seconds, int iterations);

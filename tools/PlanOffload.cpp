@@ -321,9 +321,11 @@ StatusOr<std::string> paretoText(const LoadedModel &model) {
     return Status::error("--emit pareto: no plan fits the host memory");
   whole->limit = whole->device; // nothing is recomputed, so that it also fits exactly
   std::vector<Found> points = {*whole};
+  int64_t lowest =
+      std::min(whole->device, least.device + least.device / 100); // estimates are not as near
   for (int step = 1; step <= kSteps; ++step) {
     PlanConfig c = open;
-    c.deviceMemory = whole->device - (whole->device - least.device) * step / kSteps;
+    c.deviceMemory = whole->device - (whole->device - lowest) * step / kSteps;
     TRY_ASSIGN(std::optional<Found> f, search.best(c, ignored));
     if (f && f->device < points.back().device)
       points.push_back(*f);
