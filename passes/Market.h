@@ -65,6 +65,7 @@ struct Market {
   struct Option {
     std::string optimizer, param; // "" (device), "cpu", "nvme"
     MarketSeconds seconds{};
+    double again = 0;             // of bringing parameters for backward, too
     int64_t device = 0, host = 0; // bytes at all points
     std::vector<Window> windows;  // bytes on the device beside them
   };
@@ -75,7 +76,10 @@ struct Market {
 
   std::vector<int64_t> fixed; // by point: bytes that no decision changes
   MarketSeconds seconds{};    // the same of time
-  int64_t runs = 1;           // of a micro-batch in an update
+  /// The last buckets that forward brings, so many, stay for backward. Which they are depends on all places, so that each may
+  /// take `again` less than its place says.
+  int64_t staying = 0;
+  int64_t runs = 1; // of a micro-batch in an update
   std::vector<Value> values;
   std::vector<Part> parts;
   std::vector<Bucket> buckets;

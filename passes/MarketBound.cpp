@@ -106,7 +106,7 @@ private:
 
   void place(const Market::Bucket &b) {
     int best = 0;
-    double least = 0, whole = between(0, market.points());
+    double least = 0, whole = between(0, market.points()), leastStaying = 0;
     for (size_t o = 0; o < b.options.size(); ++o) {
       const Market::Option &option = b.options[o];
       double c = static_cast<double>(option.device) * whole +
@@ -119,7 +119,10 @@ private:
         least = c;
         best = static_cast<int>(o);
       }
+      c -= option.again * prices.weight[kUp];
+      leastStaying = o == 0 ? c : std::min(leastStaying, c);
     }
+    spared.push_back(std::max(0.0, least - leastStaying));
     out.places.push_back(best);
     const Market::Option &option = b.options[best];
     live(static_cast<double>(option.device), 0, market.points());
@@ -139,6 +142,9 @@ private:
       out.bytes.push_back(now + static_cast<double>(market.fixed[k]));
       out.bound += prices.point[k] * (out.bytes[k] - static_cast<double>(limits.device));
     }
+    std::sort(spared.begin(), spared.end(), std::greater<>());
+    for (size_t k = 0; k < spared.size() && static_cast<int64_t>(k) < market.staying; ++k)
+      out.bound -= spared[k];
     if (limits.host > 0)
       out.bound += prices.host * (out.host - static_cast<double>(limits.host));
   }
@@ -148,6 +154,7 @@ private:
   const Prices &prices;
   std::vector<double> before; // sums of prices
   std::vector<double> change; // of bytes, by point
+  std::vector<double> spared; // by bucket: seconds, at most, if it stays for backward
   MarketChoice out;
 };
 

@@ -8,6 +8,7 @@
 #include "passes/Report.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
 
 #include <algorithm>
@@ -32,6 +33,11 @@ public:
     for (const SchedProgram &p : s.programs)
       if (runsPerUpdate(p.name, s.step.gradAccum) > 0)
         readProgram(p);
+    for (Market::Option &o : options) // one that stays already
+      if (llvm::any_of(o.windows, [&](const Market::Window &w) {
+            return w.first < firstBackward && w.end > firstBackward;
+          }))
+        o.again = 0;
   }
 
   std::vector<Market::Option> options; // by bucket
@@ -160,6 +166,9 @@ private:
                                             : -1;
     for (auto [b, part] : bytes) {
       options[b].seconds[stream] += s * part / all;
+      if (i.kind == InstrKind::Fetch && p.name != "update")
+        options[b].again =
+            std::max(options[b].again, s * static_cast<double>(schedule.step.gradAccum) / runs);
       if (path >= 0)
         options[b].seconds[path] += s * part / all;
     }

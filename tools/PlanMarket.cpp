@@ -34,6 +34,7 @@ StatusOr<PlanMarket> PlanMarket::build(const PlanRounds &rounds, const PlanConfi
     return out.rates.launch + static_cast<double>(bytes) / out.rates.hostLink;
   });
   addBuckets(out.market, out.model, plans, out.rates);
+  out.market.staying = c.keepGathered;
   return out;
 }
 
