@@ -4,6 +4,8 @@
 // Philox4x32 with 10 rounds (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3").
 #pragma once
 
+#include "ir/HostDevice.h"
+
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -19,20 +21,26 @@ struct Philox {
   static constexpr uint32_t kM0 = 0xD2511F53, kM1 = 0xCD9E8D57; // multipliers
   static constexpr uint32_t kW0 = 0x9E3779B9, kW1 = 0xBB67AE85; // what a round adds to the key
 
+  struct Words {
+    uint32_t w[4];
+  };
   /// Four random words for counter value n.
-  std::array<uint32_t, 4> block(uint64_t n) const {
-    std::array<uint32_t, 4> c = {static_cast<uint32_t>(n), static_cast<uint32_t>(n >> 32),
-                                 static_cast<uint32_t>(stream),
-                                 static_cast<uint32_t>(stream >> 32)};
+  DS_HOST_DEVICE Words words(uint64_t n) const {
+    Words c = {{static_cast<uint32_t>(n), static_cast<uint32_t>(n >> 32),
+                static_cast<uint32_t>(stream), static_cast<uint32_t>(stream >> 32)}};
     auto k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
     for (int round = 0; round < kRounds; ++round) {
-      uint64_t a = uint64_t(kM0) * c[0], b = uint64_t(kM1) * c[2];
-      c = {static_cast<uint32_t>(b >> 32) ^ c[1] ^ k0, static_cast<uint32_t>(b),
-           static_cast<uint32_t>(a >> 32) ^ c[3] ^ k1, static_cast<uint32_t>(a)};
+      uint64_t a = uint64_t(kM0) * c.w[0], b = uint64_t(kM1) * c.w[2];
+      c = {{static_cast<uint32_t>(b >> 32) ^ c.w[1] ^ k0, static_cast<uint32_t>(b),
+            static_cast<uint32_t>(a >> 32) ^ c.w[3] ^ k1, static_cast<uint32_t>(a)}};
       k0 += kW0;
       k1 += kW1;
     }
     return c;
+  }
+  std::array<uint32_t, 4> block(uint64_t n) const {
+    Words c = words(n);
+    return {c.w[0], c.w[1], c.w[2], c.w[3]};
   }
 
   uint64_t bits(uint64_t i) const { // 64 random bits

@@ -4,6 +4,7 @@
 // ones that the tensors lack have one element. Tap k of window o lies at o * stride - low + k * dilation of x.
 #pragma once
 
+#include "ir/HostDevice.h"
 #include "kernels/Kernel.h"
 
 #include <algorithm>
@@ -13,22 +14,19 @@ namespace ds {
 struct WindowAxis {
   int64_t in = 1, out = 1, window = 1, stride = 1, low = 0, dilation = 1;
 
-  int64_t at(int64_t o, int64_t k) const { return o * stride - low + k * dilation; }
+  DS_HOST_DEVICE int64_t at(int64_t o, int64_t k) const { return o * stride - low + k * dilation; }
   /// Taps [first, last) of window o lie in x, not in its padding.
-  int64_t firstTap(int64_t o) const {
+  DS_HOST_DEVICE int64_t firstTap(int64_t o) const {
     int64_t before = -at(o, 0);
-    return before <= 0     ? 0
-           : dilation == 1 ? std::min(window, before)
-                           : std::min(window, (before + dilation - 1) / dilation);
+    return before <= 0 ? 0 : atMost(dilation == 1 ? before : (before + dilation - 1) / dilation);
   }
-  int64_t lastTap(int64_t o) const {
+  DS_HOST_DEVICE int64_t lastTap(int64_t o) const {
     int64_t room = in - at(o, 0);
-    return room <= 0       ? 0
-           : dilation == 1 ? std::min(window, room)
-                           : std::min(window, (room - 1) / dilation + 1);
+    return room <= 0 ? 0 : atMost(dilation == 1 ? room : (room - 1) / dilation + 1);
   }
+  DS_HOST_DEVICE int64_t atMost(int64_t taps) const { return taps < window ? taps : window; }
   /// The window whose tap k is element i of x, or -1.
-  int64_t windowAt(int64_t i, int64_t k) const {
+  DS_HOST_DEVICE int64_t windowAt(int64_t i, int64_t k) const {
     int64_t from = i + low - k * dilation;
     return from >= 0 && from % stride == 0 && from / stride < out ? from / stride : -1;
   }
@@ -40,7 +38,7 @@ struct Windows {
   WindowAxis axis[3];
 
   /// f(place in x, tap) for every tap of window o that lies in x, the last axis fastest.
-  template <class F> void forTaps(const Place &o, F f) const {
+  template <class F> DS_HOST_DEVICE void forTaps(const Place &o, F f) const {
     Place first, last, i, k;
     for (int a = 0; a < 3; ++a) {
       first[a] = axis[a].firstTap(o[a]);
@@ -58,7 +56,7 @@ struct Windows {
     }
   }
   /// f(window, tap) for every window that covers element i of x.
-  template <class F> void forWindowsAt(const Place &i, F f) const {
+  template <class F> DS_HOST_DEVICE void forWindowsAt(const Place &i, F f) const {
     Place o, k;
     for (k[0] = 0; k[0] < axis[0].window; ++k[0])
       if ((o[0] = axis[0].windowAt(i[0], k[0])) >= 0)
@@ -111,7 +109,7 @@ template <class T> struct Image {
     for (int i = 2; i < t.rank; ++i)
       s[i + 3 - t.rank] = t.strides[i];
   }
-  T &at(int64_t i, int64_t j, const Place &p) const {
+  DS_HOST_DEVICE T &at(int64_t i, int64_t j, const Place &p) const {
     return data[i * n + j * c + p[0] * s[0] + p[1] * s[1] + p[2] * s[2]];
   }
 };

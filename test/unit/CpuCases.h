@@ -140,6 +140,7 @@ Cases updateCases(const std::string &op);
 Cases compareCases(const std::string &op);
 Cases logicCases(const std::string &op);
 Cases testCases(const std::string &op); // is_nan, is_inf
+Cases trackCases(const std::string &op);
 Cases makeCases(const std::string &op); // fill, iota
 Cases scalarCases(const std::string &op);
 

@@ -63,6 +63,8 @@ Cases casesOf(const std::string &op) {
     return logicCases(op);
   if (in({"is_nan", "is_inf"}))
     return testCases(op);
+  if (op == "track")
+    return trackCases(op);
   if (in({"fill", "iota"}))
     return makeCases(op);
   if (in({"advance", "clip_factor", "inv_count", "loss_scale", "lr_schedule"}))

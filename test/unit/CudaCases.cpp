@@ -51,6 +51,19 @@ Cases testCases(const std::string &op) {
   return cases;
 }
 
+Cases trackCases(const std::string &op) {
+  Cases cases;
+  for (bool first : {false, true})
+    pushLayouts(cases, {"",
+                        op,
+                        Attrs{{"keep", 0.9}, {"scale", 1.5}, {"first_rank", first}},
+                        {f32({5, 7}), f32({5, 7})},
+                        {result(DType::F32, {5, 7})},
+                        {},
+                        {}});
+  return cases;
+}
+
 Cases makeCases(const std::string &op) {
   Cases cases;
   for (DType t : {DType::F32, DType::F64, DType::BF16, DType::F16, DType::I64, DType::I32})
