@@ -49,6 +49,7 @@ public:
 private:
   void placeFirstStores(Program &p);
   void placePackOperands(Program &p);
+  void placeUnder(const Value *v, const Place &place);
   void placeGathered(Program &p);
   void findLastReads(Program &p);
   Status placeResults(Op &op);
@@ -63,6 +64,7 @@ private:
   int carryBuffer;
   llvm::DenseMap<const Value *, Place> places;
   llvm::SmallPtrSet<const Op *, 16> elided;
+  llvm::DenseMap<const Op *, int> position;           // in the program
   llvm::DenseMap<const Value *, const Op *> lastRead; // the launch, through views
   llvm::SmallPtrSet<const Value *, 16> outlive;       // read beside compute, or returned
   llvm::DenseMap<const Value *, int>

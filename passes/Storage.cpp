@@ -64,6 +64,33 @@ void Storage::placeFirstStores(Program &p) {
   }
 }
 
+// What a launch adds up into v may lie there as well, and so may what that one took over: the bytes are used by nothing else
+// from then on. Of several operands the one made first, which would lie beside the bucket for longest.
+void Storage::placeUnder(const Value *v, const Place &place) {
+  while (v->index == 0) {
+    const Op &op = *v->def;
+    const Value *first = nullptr;
+    for (size_t i = 0; i < op.operands.size(); ++i) {
+      const Value *root = throughViews(op.operands[i]);
+      bool fresh = root->def && root->def->info().isLaunch() && root->def->kind != OpKind::Pack &&
+                   !root->def->boundTo(root->index) &&
+                   tiedOperand(root->def->kind, root->index, root->def->operands.size()) < 0;
+      bool fits =
+          mayOverwrite(op.kind, static_cast<int>(i)) &&
+          llvm::count_if(op.operands, [&](const Value *o) { return throughViews(o) == root; }) == 1;
+      if (fresh && fits && lastRead.lookup(root) == &op && !outlive.count(root) &&
+          !places.count(root) && root->type.dims == v->type.dims &&
+          root->type.dtype == v->type.dtype && root->type.space == v->type.space &&
+          (!first || position.lookup(root->def) < position.lookup(first->def)))
+        first = root;
+    }
+    if (!first)
+      return;
+    places[first] = {place.buffer, place.offset, first->type, false, first};
+    v = first;
+  }
+}
+
 // A gradient can be computed in its bucket if it is a launch's own fresh result and only one pack takes it.
 void Storage::placePackOperands(Program &p) {
   for (Op &op : p.ops) {
@@ -82,6 +109,9 @@ void Storage::placePackOperands(Program &p) {
         continue;
       int64_t offset = at[i] * byteSize(root->type.dtype);
       places[root] = {bucket.buffer, offset, root->type, false};
+      bool isTemp = bucket.buffer >= static_cast<int>(schedule.persistent.size());
+      if (isTemp && op.operands.size() == 1) // others' bytes would be held for longer
+        placeUnder(root, places[root]);
     }
   }
 }
@@ -106,12 +136,15 @@ void Storage::placeGathered(Program &p) {
 }
 
 void Storage::findLastReads(Program &p) {
-  for (Op &op : p.ops)
+  int n = 0;
+  for (Op &op : p.ops) {
+    position[&op] = n++;
     for (const Value *v : op.operands)
       if (op.info().isLaunch())
         lastRead[throughViews(v)] = &op;
       else if (!op.info().isView())
         outlive.insert(throughViews(v));
+  }
   for (const Value *r : p.returns)
     outlive.insert(throughViews(r));
 }
@@ -222,10 +255,10 @@ Status Storage::assign(Program &p) {
       places[s] = {i, 0, localType(s->type, module), false};
   for (Value *in : p.inputs)
     places[in] = {schedule.findPersistent(in->name), 0, in->type, false};
+  findLastReads(p);
   placeFirstStores(p);
   placePackOperands(p);
   placeGathered(p);
-  findLastReads(p);
   for (Op &op : p.ops)
     TRY(placeResults(op));
   return {};
