@@ -4,7 +4,8 @@
 
     test/bench/planning_time.py [--dsplan D] [--repeat 3]
 
-Prints the least of the repeats: other work on the machine only adds to it. Goals are 2 s for 10,000 nodes and 10 s for 96 layers.
+Prints the least of the repeats: other work on the machine only adds to it. Goals are 2 s for 10,000 nodes, which is not reached, and
+10 s for 96 layers. --check fails beyond what each has been brought to, with room for a busy machine.
 """
 
 import argparse
@@ -18,10 +19,10 @@ import big_models
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMMON = ["--allow-missing-data", "--loss=ce:logits=logits,labels=labels", "--optimizer=adamw"]
-# name, goal in seconds, model, its scaling, flags, percent of the plan without limits
+# name, goal and what --check allows in seconds, model, its scaling, flags, percent of the plan without limits
 CASES = [
-    ("10,000 nodes", 2, "llama-7b", {"layers": 185, "width": 1024, "seq": 512}, ["--world-size=1", "--micro-batch=2"], 50),
-    ("175B, 96 layers", 10, "gpt3-175b", {}, ["--world-size=64", "--stage=3", "--set=bf16=true"], 40),
+    ("10,000 nodes", 2, 15, "llama-7b", {"layers": 185, "width": 1024, "seq": 512}, ["--world-size=1", "--micro-batch=2"], 50),
+    ("175B, 96 layers", 10, 10, "gpt3-175b", {}, ["--world-size=64", "--stage=3", "--set=bf16=true"], 40),
 ]
 
 
@@ -39,10 +40,12 @@ def main():
     a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     a.add_argument("--dsplan", default=str(ROOT / "build/release/bin/dsplan"))
     a.add_argument("--repeat", type=int, default=1)
+    a.add_argument("--check", action="store_true")
     args = a.parse_args()
+    slow = []
     with tempfile.TemporaryDirectory() as folder:
         model = str(pathlib.Path(folder) / "model.onnx")
-        for name, goal, kind, scale, flags, percent in CASES:
+        for name, goal, most, kind, scale, flags, percent in CASES:
             _, nodes = big_models.write(kind, model, **scale)
             command = [args.dsplan, model, *COMMON, *flags]
             text, plain = run([*command, "--emit=memory"])
@@ -50,6 +53,10 @@ def main():
             full = [*command, f"--device-memory={limit}", "--recompute=auto", "--offload=auto", "--emit=memory"]
             least = min(run(full)[1] for _ in range(args.repeat))
             print(f"{name} ({nodes} nodes): {plain:.2f} s without a limit, {least:.2f} s at {percent} % with everything; goal {goal} s")
+            if least > most:
+                slow.append(f"{name}: {least:.2f} s, expected at most {most} s")
+    if args.check and slow:
+        raise SystemExit("\n".join(slow))
 
 
 if __name__ == "__main__":
