@@ -367,6 +367,10 @@ std::vector<std::string> barriersSeen() {
       names.push_back(name);
   return names;
 }
+void forgetBarriers() {
+  std::lock_guard lock(sitesMutex);
+  sites.clear();
+}
 void skipBarrier(const std::string &site) {
   std::lock_guard lock(sitesMutex);
   skipped = site;

@@ -28,6 +28,7 @@ void setOrder(Order order, uint64_t seed = 0);
 
 /// The barriers that kernels have come to so far, "file:line".
 std::vector<std::string> barriersSeen();
+void forgetBarriers();
 /// This one does nothing from now on; "": all work.
 void skipBarrier(const std::string &site);
 /// Accesses of shared memory are compared from now on, or not; on at first. Off is ten times as fast.
