@@ -415,6 +415,9 @@ std::string Trainer::Impl::pinNote() const {
 }
 
 void Trainer::Impl::describe() {
+  if (const DeviceSide *d = ranks[0]->deviceSide())
+    notes.push_back(fmt::format("device {}: {}{}", device.name, d->info().name,
+                                d->info().emulated ? "; no GPU takes part" : ""));
   for (std::string &note : ranks[0]->borrowNotes(device.name))
     notes.push_back(std::move(note));
   if (const BlockFile *file = ranks[0]->file())

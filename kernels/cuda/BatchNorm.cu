@@ -9,8 +9,6 @@ namespace ds::cuda {
 
 namespace {
 
-template <typename T> using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
-
 /// The elements of a channel, all tensors [N,C,..] row-major.
 struct Channels {
   int64_t batch = 1, channels = 1, rest = 1;

@@ -10,6 +10,9 @@
 
 namespace ds::cuda {
 
+/// What sums over T are kept in.
+template <typename T> using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
 __device__ inline uint32_t bitsOf(float v) {
   uint32_t b;
   memcpy(&b, &v, 4);

@@ -10,8 +10,6 @@ namespace ds::cuda {
 
 namespace {
 
-template <typename T> using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
-
 template <typename T>
 __global__ void layerNormKernel(T *y, Wide<T> *mean, Wide<T> *rstd, const T *x, const T *scale,
                                 const T *bias, int64_t rows, int64_t n, double eps) {

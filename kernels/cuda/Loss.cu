@@ -10,8 +10,6 @@ namespace ds::cuda {
 
 namespace {
 
-template <typename T> using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
-
 struct Labels {
   const void *p;
   bool wide;

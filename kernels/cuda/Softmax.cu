@@ -29,8 +29,6 @@ Lines linesOf(const DsLaunch &l) {
   return lines;
 }
 
-template <typename T> using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
-
 template <typename T, bool kLog> __global__ void softmaxKernel(T *y, const T *x, Lines lines) {
   using A = Wide<T>;
   for (int64_t k = blockIdx.x; k < lines.at.count; k += gridDim.x) {

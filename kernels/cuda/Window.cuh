@@ -8,8 +8,6 @@
 
 namespace ds::cuda {
 
-template <typename T> using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
-
 /// A box of n x c x three axes, of which leading ones may have one element.
 struct Box {
   int64_t n, c, axis[3];
