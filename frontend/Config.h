@@ -26,6 +26,7 @@ struct OptimizerConfig {
   bool adamWMode = true; // "Adam" is decoupled unless adam_w_mode is false, as in DeepSpeed
   double momentum = 0, dampening = 0;
   bool nesterov = false;
+  bool operator==(const OptimizerConfig &) const = default;
 };
 
 struct SchedulerConfig {
@@ -36,6 +37,7 @@ struct SchedulerConfig {
   double minRatio = 0, cosMinRatio = 0.0001; // cosine: of the optimizer's lr
   int64_t warmupSteps = 1000;                // used as max(2, n)
   bool logWarmup = true;                     // warmup_type "log" | "linear"
+  bool operator==(const SchedulerConfig &) const = default;
 };
 
 struct PrecisionConfig {
@@ -49,6 +51,7 @@ struct PrecisionConfig {
   bool isHalf() const { return fp16 || bf16; }
   bool isDynamic() const { return fp16 && lossScale == 0; }
   DType type() const { return fp16 ? DType::F16 : DType::BF16; } // where isHalf
+  bool operator==(const PrecisionConfig &) const = default;
 };
 
 struct LossConfig {
@@ -58,11 +61,20 @@ struct LossConfig {
   int64_t ignoreIndex = -100;
   int64_t shift = 0; // 1: labels[t] is compared with logits[t-1]
   std::string text;  // as given
+  bool operator==(const LossConfig &) const = default;
 };
 
 /// Where a bucket's optimizer states and parameters lie: "" (the device) | "cpu" | "nvme".
 struct BucketPlace {
   std::string optimizer, param;
+  bool operator==(const BucketPlace &) const = default;
+};
+
+/// A target's workspace cap in bytes for a launch with these local types; empty: none (D8).
+struct WorkspaceRule : std::function<int64_t(OpKind, const std::vector<Type> &ins,
+                                             const std::vector<Type> &outs, const Attrs &)> {
+  using function::function;
+  bool operator==(const WorkspaceRule &) const { return true; } // follows from the rest
 };
 
 struct PlanConfig {
@@ -113,10 +125,9 @@ struct PlanConfig {
   /// By full key ("optimizer.params.lr"): where the value came from, such as "ds.json:4:7", "--lr", "--set" or
   /// "derived: ...". Keys that are not here have their default.
   std::map<std::string, std::string> source;
-  /// The target's workspace cap in bytes for a launch with these local types; empty: none (D8).
-  std::function<int64_t(OpKind, const std::vector<Type> &ins, const std::vector<Type> &outs,
-                        const Attrs &)>
-      workspaceBytes;
+  WorkspaceRule workspaceBytes;
+
+  bool operator==(const PlanConfig &) const = default;
 };
 
 /// Whether host memory is to be page-locked.

@@ -306,14 +306,33 @@ StatusOr<bool> runPipeline(Module &m, const PlanConfig &c, const std::vector<std
   return true;
 }
 
+int threadsOfRank(const PlanConfig &c) {
+  return std::max<int>(1, std::thread::hardware_concurrency() / static_cast<int>(c.world));
+}
+
+void LoadedModel::keep(RecomputePlan p) {
+  found = std::make_shared<FoundPlan>(FoundPlan{config, threadsOfRank(config), std::move(p)});
+}
+
+// What was planned already, if nobody watches passes.
+static std::optional<RecomputePlan> foundPlan(const LoadedModel &model, const PlanConfig &c,
+                                              int threads) {
+  FoundPlan *f = model.found.get();
+  if (!f || f->threads != threads || f->config != c || passOptions().watches())
+    return std::nullopt;
+  return std::exchange(f->plan, std::nullopt);
+}
+
 StatusOr<Schedule> plan(const LoadedModel &model, const PlanConfig &config, int threads,
                         std::unique_ptr<Module> *module) {
   PlanConfig c = config;
   if (threads <= 0)
-    threads = std::max<int>(1, std::thread::hardware_concurrency() / static_cast<int>(c.world));
+    threads = threadsOfRank(c);
   c.workspaceBytes = workspaceRule("cpu", threads, c.world);
   RecomputePlan p;
-  if (!c.recompute.empty() && c.recompute != "none") {
+  if (std::optional<RecomputePlan> found = foundPlan(model, config, threads)) {
+    p = std::move(*found);
+  } else if (!c.recompute.empty() && c.recompute != "none") {
     TRY_ASSIGN(p, planRecompute(*model.module, c));
     // What was chosen for other threads may need more workspace with these.
     if (!c.recomputeValues.empty() && c.stage == model.config.stage &&

@@ -6,6 +6,7 @@
 #include "passes/PassManager.h"
 #include "passes/Passes.h"
 #include "tools/ImportTool.h"
+#include "tools/PlanRecompute.h"
 
 #include "llvm/Support/CommandLine.h"
 
@@ -28,6 +29,13 @@ struct PlanGap {
   double part() const { return seconds > 0 ? std::max(0.0, 1 - bound / seconds) : 0; }
 };
 
+/// A plan that was made while its config was chosen. plan() hands it out, once.
+struct FoundPlan {
+  PlanConfig config;
+  int threads = 0;
+  std::optional<RecomputePlan> plan;
+};
+
 /// A model as read, before any pass, with everything that was asked for or assumed.
 struct LoadedModel {
   std::unique_ptr<Module> module;
@@ -36,6 +44,10 @@ struct LoadedModel {
   double importMs = 0;
   ModelRequest request;
   std::optional<PlanGap> gap; // with --offload auto and a limit
+  std::shared_ptr<FoundPlan> found;
+
+  /// Its config is complete, and p is what it plans.
+  void keep(RecomputePlan p);
 };
 
 /// KEY=VALUE of --set.
@@ -67,6 +79,9 @@ bool asksForTargets();
 
 /// --print-*, --stop-after, --verify-each, --opt-bisect-limit.
 PassOptions passOptions();
+
+/// Threads of each rank's kernels where none are given.
+int threadsOfRank(const PlanConfig &c);
 
 /// Runs the pipeline on a copy of the model. threads: of each rank's kernels, for workspace; 0: cores / ranks.
 /// If module is given it receives the module after the passes. Whether it fits: checkFits (Fit.h).

@@ -8,8 +8,6 @@
 
 #include "llvm/ADT/SetVector.h"
 
-#include <thread>
-
 namespace ds {
 
 namespace {
@@ -70,8 +68,7 @@ Status chooseGathered(LoadedModel &model) {
   TRY_ASSIGN(std::optional<MemoryLimit> limit, memoryLimit(c));
   if (!brings || !limit || c.source.count("dsplan.keep_gathered"))
     return {};
-  int threads = std::max<int>(1, std::thread::hardware_concurrency() / static_cast<int>(c.world));
-  c.workspaceBytes = workspaceRule("cpu", threads, c.world);
+  c.workspaceBytes = workspaceRule("cpu", threadsOfRank(c), c.world);
   TRY_ASSIGN(PlanRounds rounds, PlanRounds::prepare(*model.module, c));
   auto planned = [&](const PlanConfig &mine) -> StatusOr<RecomputePlan> {
     if (mine.recompute == "auto")
@@ -79,13 +76,16 @@ Status chooseGathered(LoadedModel &model) {
     return rounds.plan(mine, mine.recompute.empty() ? "none" : mine.recompute);
   };
   TRY_ASSIGN(RecomputePlan first, planned(c));
-  if (!checkFits(first.schedule, c).ok() || !first.values.empty())
+  if (!checkFits(first.schedule, c).ok() || !first.values.empty()) {
+    model.keep(std::move(first));
     return {};
+  }
   TRY_ASSIGN(bool seen, isSeen(first.schedule, c));
   TRY_ASSIGN(double before, updateSeconds(first.schedule, c));
   std::vector<int64_t> bytes = broughtBuckets(*first.module);
   int64_t most = mostKept(bytes, limit->available() - first.schedule.arenas[0].bytes);
   int64_t best = 0;
+  RecomputePlan fastest = std::move(first);
   for (int tries = 0; seen && tries < 2 && most > c.keepGathered; ++tries, most /= 2) {
     PlanConfig more = c;
     more.keepGathered = most;
@@ -95,14 +95,16 @@ Status chooseGathered(LoadedModel &model) {
       continue;
     before = seconds;
     best = most;
+    fastest = std::move(p);
   }
-  if (best == 0)
-    return {};
-  std::string n = std::to_string(best);
-  model.config.keepGathered = best;
-  model.config.assumptions.push_back("keep_gathered " + n + ": memory is left for the last " + n +
-                                     " of " + std::to_string(bytes.size()) +
-                                     " buckets to stay on the device from forward to backward");
+  if (best > 0) {
+    std::string n = std::to_string(best);
+    model.config.keepGathered = best;
+    model.config.assumptions.push_back("keep_gathered " + n + ": memory is left for the last " + n +
+                                       " of " + std::to_string(bytes.size()) +
+                                       " buckets to stay on the device from forward to backward");
+  }
+  model.keep(std::move(fastest));
   return {};
 }
 

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <map>
-#include <thread>
 
 namespace ds {
 
@@ -40,6 +39,7 @@ struct Found {
   double seconds = 0, bound = 0;
   int64_t device = 0, host = 0, nvme = 0; // arenas
   int64_t limit = 0;                      // of device memory that it was found under
+  RecomputePlan plan;
 };
 
 int64_t arenaOf(const Schedule &s, Space space) {
@@ -57,8 +57,7 @@ public:
 
   Status prepare() {
     PlanConfig c = model.config;
-    int threads = std::max<int>(1, std::thread::hardware_concurrency() / static_cast<int>(c.world));
-    workspace = c.workspaceBytes = workspaceRule("cpu", threads, c.world);
+    workspace = c.workspaceBytes = workspaceRule("cpu", threadsOfRank(c), c.world);
     TRY_ASSIGN(rounds, PlanRounds::prepare(*model.module, c));
     places = placesOf(c);
     TRY_ASSIGN(market, PlanMarket::build(*rounds, c, places));
@@ -82,8 +81,8 @@ public:
         continue;
       ++made;
       TRY_ASSIGN(RecomputePlan p, planOf(c, t));
-      TRY_ASSIGN(Found f, foundBy(c, t, p));
-      bool fits = checkFits(p.schedule, f.config).ok();
+      TRY_ASSIGN(Found f, foundBy(c, t, std::move(p)));
+      bool fits = checkFits(f.plan.schedule, f.config).ok();
       if (fits && (!found || f.seconds < found->seconds))
         found = std::move(f);
       else if (!fits && (least.device == 0 || f.device < least.device))
@@ -242,7 +241,7 @@ private:
     return std::move(*best);
   }
 
-  StatusOr<Found> foundBy(const PlanConfig &c, const Try &t, const RecomputePlan &p) const {
+  StatusOr<Found> foundBy(const PlanConfig &c, const Try &t, RecomputePlan p) const {
     Found f;
     f.config = market->configOf(t.decisions, c);
     f.config.recomputeValues = p.values;
@@ -252,11 +251,12 @@ private:
     f.host = arenaOf(p.schedule, Space::Host);
     f.nvme = arenaOf(p.schedule, Space::Nvme);
     f.limit = c.deviceMemory;
+    f.plan = std::move(p);
     return f;
   }
 
   const LoadedModel &model;
-  decltype(PlanConfig::workspaceBytes) workspace;
+  WorkspaceRule workspace;
   std::vector<BucketPlace> places;
   std::optional<PlanRounds> rounds;
   std::optional<PlanMarket> market;
@@ -292,6 +292,7 @@ Status chooseOffload(LoadedModel &model) {
   c.assumptions.push_back("offload auto: " + best->what);
   TRY_ASSIGN(std::string rates, planRatesName(c));
   model.gap = {best->seconds, best->bound, rates};
+  model.keep(std::move(best->plan));
   return {};
 }
 
@@ -320,27 +321,33 @@ StatusOr<std::string> paretoText(const LoadedModel &model) {
   if (!whole)
     return Status::error("--emit pareto: no plan fits the host memory");
   whole->limit = whole->device; // nothing is recomputed, so that it also fits exactly
-  std::vector<Found> points = {*whole};
-  int64_t lowest =
-      std::min(whole->device, least.device + least.device / 100); // estimates are not as near
+  std::vector<Found> points;
+  auto add = [&](Found f) {
+    f.plan = {}; // large
+    points.push_back(std::move(f));
+  };
+  const int64_t most = whole->device;
+  const double fastest = whole->seconds;
+  add(std::move(*whole));
+  int64_t lowest = std::min(most, least.device + least.device / 100); // estimates are not as near
   for (int step = 1; step <= kSteps; ++step) {
     PlanConfig c = open;
-    c.deviceMemory = whole->device - (whole->device - lowest) * step / kSteps;
+    c.deviceMemory = most - (most - lowest) * step / kSteps;
     TRY_ASSIGN(std::optional<Found> f, search.best(c, ignored));
     if (f && f->device < points.back().device)
-      points.push_back(*f);
+      add(std::move(*f));
   }
   // A point is worth showing if nothing that needs less is as fast.
-  std::vector<Found> front;
+  std::vector<const Found *> front;
   for (const Found &f : llvm::reverse(points))
-    if (front.empty() || f.seconds < front.back().seconds)
-      front.push_back(f);
+    if (front.empty() || f.seconds < front.back()->seconds)
+      front.push_back(&f);
   std::string out = cell("device", 12) + cell("host", 12) + cell("nvme", 12) + cell("update", 12) +
                     "  slower      gap  flags\n";
-  for (const Found &f : llvm::reverse(front)) {
+  for (const Found *each : llvm::reverse(front)) {
+    const Found &f = *each;
     char slower[32];
-    std::snprintf(slower, sizeof slower, "%6.1f %% %6.1f %%",
-                  100 * (f.seconds / whole->seconds - 1),
+    std::snprintf(slower, sizeof slower, "%6.1f %% %6.1f %%", 100 * (f.seconds / fastest - 1),
                   100 * PlanGap{f.seconds, f.bound, {}}.part());
     out += cell(bytesText(f.device), 12) + cell(bytesText(f.host), 12) +
            cell(bytesText(f.nvme), 12) + cell(secondsText(f.seconds), 12) + " " + slower +

@@ -119,8 +119,7 @@ const DsKernel *kernelFor(const std::string &device, const char *op, DType first
 
 } // namespace
 
-std::function<int64_t(OpKind, const std::vector<Type> &, const std::vector<Type> &, const Attrs &)>
-workspaceRule(const std::string &device, int threads, int64_t world) {
+WorkspaceRule workspaceRule(const std::string &device, int threads, int64_t world) {
   auto known = std::make_shared<std::unordered_map<std::string, int64_t>>();
   return [=](OpKind op, const std::vector<Type> &ins, const std::vector<Type> &outs,
              const Attrs &attrs) -> int64_t {

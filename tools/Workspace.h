@@ -9,7 +9,6 @@ namespace ds {
 
 /// The rule for PlanConfig::workspaceBytes: device is "cpu" or "ref", threads those of one rank's compute
 /// stream. A plan made for fewer threads still loads with more only if the kernels' wishes do not grow.
-std::function<int64_t(OpKind, const std::vector<Type> &, const std::vector<Type> &, const Attrs &)>
-workspaceRule(const std::string &device, int threads, int64_t world);
+WorkspaceRule workspaceRule(const std::string &device, int threads, int64_t world);
 
 } // namespace ds
