@@ -70,6 +70,12 @@ struct ThreadState {
   uint32_t barriers = 0; // of the warp that this thread has passed
 };
 
+/// Stacks of an OS thread; kept, since the system takes longer to make one than many threads run.
+struct FiberPool {
+  std::vector<std::unique_ptr<Fiber>> all;
+  std::vector<Fiber *> idle;
+};
+
 class Block {
 public:
   Block(dim3 grid, dim3 dim, size_t dynamicBytes, const std::function<void()> &kernel)
@@ -92,9 +98,10 @@ public:
   void *dynamicBytes() { return dynamic.data(); }
   void access(const void *p, bool write, const char *name, size_t i, const char *file, int line);
   [[noreturn]] void stop(const std::string &message);
-  void fiberMain();
+  static void fiberMain();
 
 private:
+  void runThreads();
   bool pickNext();
   bool release();
   bool ordered(const Moment &m) const;
@@ -109,19 +116,24 @@ private:
   uint32_t running = 0;
   uint32_t epoch = 0; // barriers of the block so far
   std::string error;
+  const char *barrierFile = nullptr; // where the block's threads wait
+  int barrierLine = 0;
   Fiber scheduler;
-  std::vector<std::unique_ptr<Fiber>> fibers;
-  std::vector<Fiber *> idle;
   std::map<std::pair<const char *, int>, std::vector<std::byte>> declared;
   std::vector<std::byte> dynamic;
   std::unordered_map<const void *, Shadow> shadows;
 };
 
 thread_local Block *block = nullptr;
+thread_local FiberPool pool;
 
-// A fiber runs one thread after another as long as none of them waits.
+// A fiber runs one thread after another as long as none of them waits, then others of later blocks and launches.
 void Block::fiberMain() {
-  threads[running].fiber->begin();
+  block->threads[block->running].fiber->begin();
+  while (true)
+    block->runThreads();
+}
+void Block::runThreads() {
   while (true) {
     kernel();
     threads[running].what = ThreadState::Done;
@@ -135,8 +147,9 @@ void Block::fiberMain() {
       }
       --next; // it has a fiber of its own
     }
-    idle.push_back(own);
+    pool.idle.push_back(own);
     own->switchTo(scheduler);
+    return; // with another thread, maybe of another block
   }
 }
 
@@ -163,8 +176,10 @@ bool Block::release() {
         t.what = ThreadState::Ready;
         any = true;
       }
-  if (any)
+  if (any) {
     ++epoch;
+    barrierFile = nullptr;
+  }
   for (uint32_t first = 0; first < count && !all; first += kWarp) {
     uint32_t lanes = std::min<uint32_t>(kWarp, count - first);
     for (uint32_t l = 0; l < lanes; ++l) {
@@ -220,6 +235,7 @@ std::string Block::run(uint3 index, std::mt19937_64 &random) {
   if (settings().order == Order::Reverse)
     std::reverse(order.begin(), order.end());
   epoch = 0;
+  barrierFile = nullptr;
   for (auto &[where, bytes] : declared)
     std::fill(bytes.begin(), bytes.end(), std::byte{0xff});
   std::fill(dynamic.begin(), dynamic.end(), std::byte{0xff});
@@ -231,12 +247,12 @@ std::string Block::run(uint3 index, std::mt19937_64 &random) {
     while (error.empty() && pickNext()) {
       ThreadState &t = threads[running];
       if (t.what == ThreadState::New) {
-        if (idle.empty()) {
-          fibers.push_back(std::make_unique<Fiber>([] { block->fiberMain(); }));
-          idle.push_back(fibers.back().get());
+        if (pool.idle.empty()) {
+          pool.all.push_back(std::make_unique<Fiber>(&Block::fiberMain));
+          pool.idle.push_back(pool.all.back().get());
         }
-        t.fiber = idle.back();
-        idle.pop_back();
+        t.fiber = pool.idle.back();
+        pool.idle.pop_back();
         t.what = ThreadState::Ready;
       }
       setCurrent();
@@ -254,11 +270,14 @@ std::string Block::run(uint3 index, std::mt19937_64 &random) {
 
 void Block::wait(int what, uint32_t mask, const char *file, int line) {
   ThreadState &t = self();
-  for (const ThreadState &o : threads)
-    if (what == ThreadState::AtBlock && o.what == ThreadState::AtBlock &&
-        (o.line != line || std::strcmp(o.file, file) != 0))
-      stop("threads of block " + text(current.blockIdx) + " wait at different barriers, " + o.file +
-           ":" + std::to_string(o.line) + " and " + file + ":" + std::to_string(line));
+  if (what == ThreadState::AtBlock) {
+    if (!barrierFile)
+      barrierFile = file, barrierLine = line;
+    if (barrierLine != line || std::strcmp(barrierFile, file) != 0)
+      stop("threads of block " + text(current.blockIdx) + " wait at different barriers, " +
+           barrierFile + ":" + std::to_string(barrierLine) + " and " + file + ":" +
+           std::to_string(line));
+  }
   t.what = static_cast<decltype(t.what)>(what);
   t.mask = mask;
   t.file = file;
@@ -306,7 +325,7 @@ void Block::access(const void *p, bool write, const char *name, size_t i, const 
   s.reads.push_back(now);
 }
 
-// The other threads of the block are left where they stand; their stacks go with the block.
+// The other threads of the block are left where they stand, and their stacks with them.
 void Block::stop(const std::string &message) {
   error = message;
   self().fiber->switchTo(scheduler);

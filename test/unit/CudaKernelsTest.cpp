@@ -203,6 +203,26 @@ TEST(CudaBarriersSlow, EveryOneMatters) {
   }
 }
 
+#ifdef DS_HAVE_CPU_DEVICE
+// From equal gradients, states on the two devices are equal.
+TEST(CudaOptimizers, BitsAreThoseOfTheCpu) {
+  int ran = 0;
+  emulated::setChecks(false); // no shared memory here
+  for (const char *op : {"adam", "adam_round", "sgd"})
+    for (const KernelCase &c : emulatedCases(op)) {
+      const DsKernel *cuda = kernelOf(cudaKernels(), c), *cpu = kernelOf(cpuKernels(), c);
+      if (!cuda || !cpu || !isRowMajor(c))
+        continue;
+      RunResult want = runKernel(*cpu, c), got = runKernel(*cuda, c, onDevice());
+      ASSERT_EQ(got.error, want.error) << c.name;
+      EXPECT_EQ(got.bytes, want.bytes) << c.name;
+      ++ran;
+    }
+  emulated::setChecks(true);
+  EXPECT_GE(ran, 10);
+}
+#endif
+
 TEST(CudaFaults, LabelsAndIndicesAreTold) {
   auto one = [](DType t, std::vector<int64_t> dims, double v) {
     return tensor(t, std::move(dims), [=] { return v; });

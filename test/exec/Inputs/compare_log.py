@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""compare_log.py LOG.jsonl GOLDEN.jsonl [FALL]: losses and gradient norms of dsexec --log-json against PyTorch's.
+"""compare_log.py LOG.jsonl GOLDEN.jsonl [FALL [UPDATES]]: losses and gradient norms of dsexec --log-json against PyTorch's.
 
 Relative differences: losses 1e-5 for the first 10 updates and 1e-4 for all, norms 1e-3; the learning rate is the
 same number. Prints the worst of each as a percentage of what is allowed, and fails above 100 %, or if the loss falls
-by less than FALL percent (20).
+by less than FALL percent (20). With UPDATES, only so many were run, and the first of the golden ones are meant.
 """
 
 import json
@@ -17,8 +17,10 @@ def read(path):
         return [json.loads(line) for line in lines]
 
 
-def main(log, golden, least="20"):
+def main(log, golden, least="20", updates=None):
     ours, theirs = read(log), read(golden)
+    if updates:
+        theirs = theirs[: int(updates)]
     if len(ours) != len(theirs) or not theirs:
         sys.exit(f"{log} has {len(ours)} updates, {golden} {len(theirs)}")
     worst = {}
