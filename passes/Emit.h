@@ -44,7 +44,9 @@ public:
   Status assign(Program &p);
   /// True if the op has nothing left to do: its operand already lies where its result belongs.
   bool isElided(const Op &op) const { return elided.count(&op) != 0; }
-  Place of(const Value *v) const { return places.find(v)->second; } // a copy: places grows
+  Place of(const Value *v) const { return at(v); } // a copy: places grows
+  /// The same while nothing is placed.
+  const Place &at(const Value *v) const { return places.find(v)->second; }
 
 private:
   void placeFirstStores(Program &p);

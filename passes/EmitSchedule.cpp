@@ -12,11 +12,12 @@
 #include "passes/Precision.h"
 
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/Hashing.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 
 #include <array>
-#include <map>
 #include <set>
 
 namespace ds {
@@ -177,7 +178,7 @@ private:
     std::reverse(first.carried.begin(), first.carried.end());
     std::set<std::string> running(first.carried.begin(), first.carried.end());
     for (const std::string &l : running)
-      labels.insert(first.name + "/" + l);
+      labels[first.name].insert(l);
     for (Instr &i : first.instrs)
       if (running.count(i.label))
         i.label = label(first, i.label);
@@ -192,11 +193,17 @@ private:
   int origin(const Origin &o) {
     if (o.node.empty() && o.module.empty() && o.pass.empty())
       return -1;
+    if (lastOrigin >= 0 && isAt(lastOrigin, o)) // ops of one node stand together
+      return lastOrigin;
     auto [it, isNew] = origins.try_emplace(o.node + "\n" + o.module + "\n" + o.pass,
                                            static_cast<int>(out.origins.size()));
     if (isNew)
       out.origins.push_back({o.node, o.module, o.pass});
-    return it->second;
+    return lastOrigin = it->second;
+  }
+  bool isAt(int origin, const Origin &o) const {
+    const OriginInfo &i = out.origins[origin];
+    return i.node == o.node && i.module == o.module && i.pass == o.pass;
   }
 
   Status program(Program &p) {
@@ -206,9 +213,11 @@ private:
     TRY(storage.assign(p));
     uniqueNames();
     viewIndex.clear();
+    heirs.clear();
     emitted.clear();
     throttles.clear();
     leaving.clear();
+    prog.instrs.reserve(p.inputs.size() + p.ops.size());
     for (Value *in : p.inputs)
       feed(*in, storage);
     for (Op &op : p.ops)
@@ -217,7 +226,7 @@ private:
       else if (!op.info().isView())
         instruction(op, storage);
     for (Value *r : p.returns) {
-      prog.returns.push_back(ref(storage.of(r), r->name));
+      prog.returns.push_back(ref(storage.at(r), r->name));
       prog.returnNames.push_back(r->name);
     }
     if (p.name == "update")
@@ -247,24 +256,29 @@ private:
     if (p.offset == 0 && !p.own && !p.heir && p.type.dims == b.type.dims &&
         p.type.dtype == b.type.dtype)
       return {false, p.buffer};
-    auto key = std::tuple(p.buffer, p.offset, p.own, p.type.str(), p.heir);
-    auto [it, isNew] = viewIndex.try_emplace(key, static_cast<int>(prog.views.size()));
-    if (isNew) {
-      View v;
-      v.name = unique(name);
-      v.buffer = p.buffer;
-      v.offset = p.offset;
-      v.type = p.type;
-      v.own = p.own;
-      prog.views.push_back(v);
-    }
-    return {true, it->second};
+    llvm::SmallVector<int, 1> &same =
+        viewIndex[llvm::hash_combine(p.buffer, p.offset, p.own, p.type.dtype, p.heir)];
+    for (int k : same)
+      if (const View &v = prog.views[k]; v.buffer == p.buffer && v.offset == p.offset &&
+                                         v.own == p.own && heirs[k] == p.heir && v.type == p.type)
+        return {true, k};
+    int index = static_cast<int>(prog.views.size());
+    same.push_back(index);
+    heirs.push_back(p.heir);
+    View &v = prog.views.emplace_back();
+    v.name = unique(name);
+    v.buffer = p.buffer;
+    v.offset = p.offset;
+    v.type = p.type;
+    v.own = p.own;
+    return {true, index};
   }
 
   std::string label(const std::string &base) { return label(prog, base); }
   std::string label(const SchedProgram &p, const std::string &base) {
+    llvm::StringSet<> &used = labels[p.name];
     std::string name = base;
-    for (int n = 2; !labels.insert(p.name + "/" + name).second; ++n)
+    for (int n = 2; !used.insert(name).second; ++n)
       name = base + "." + std::to_string(n);
     return name;
   }
@@ -273,7 +287,7 @@ private:
     Instr i;
     i.stream = Stream::Feed;
     i.kind = InstrKind::Feed;
-    i.outs.push_back(ref(storage.of(&in), in.name));
+    i.outs.push_back(ref(storage.at(&in), in.name));
     i.label = label("feed." + in.name);
     prog.instrs.push_back(std::move(i));
   }
@@ -295,10 +309,10 @@ private:
     i.attrs = op.attrs;
     i.origin = origin(op.origin);
     for (Value *v : op.operands)
-      i.ins.push_back(ref(storage.of(v), v->name));
+      i.ins.push_back(ref(storage.at(v), v->name));
     for (int r = 0; r < static_cast<int>(op.results.size()); ++r) {
       Value *v = op.results[r];
-      i.outs.push_back(ref(storage.of(v), r < op.numNamed() ? v->name : op.boundTo(r)->name));
+      i.outs.push_back(ref(storage.at(v), r < op.numNamed() ? v->name : op.boundTo(r)->name));
     }
     i.named = op.numNamed();
     std::string base(op.info().text);
@@ -345,12 +359,9 @@ private:
   void workspace(Op &op, Instr &i) {
     if (i.kind != InstrKind::Launch || !config.workspaceBytes)
       return;
-    std::vector<Type> ins, outs;
-    for (Value *v : op.operands)
-      ins.push_back(localType(v->type, module));
-    for (Value *v : op.results)
-      outs.push_back(localType(v->type, module));
-    int64_t bytes = config.workspaceBytes(op.kind, ins, outs, op.attrs);
+    localTypes(op.operands, workIns);
+    localTypes(op.results, workOuts);
+    int64_t bytes = config.workspaceBytes(op.kind, workIns, workOuts, op.attrs);
     if (bytes <= 0)
       return;
     Buffer b;
@@ -363,6 +374,16 @@ private:
     prog.own.push_back(b);
   }
 
+  // Into what the op before left, which has most of its room already.
+  void localTypes(llvm::ArrayRef<Value *> values, std::vector<Type> &types) const {
+    types.resize(values.size());
+    for (auto [v, type] : llvm::zip(values, types)) {
+      type = v->type;
+      if (type.isShard())
+        type = localType(type, module);
+    }
+  }
+
   const Module &module;
   const PlanConfig &config;
   bool carryGather;
@@ -372,8 +393,12 @@ private:
   Schedule out;
   SchedProgram prog;
   llvm::StringMap<int> origins; // by node, module and pass
-  std::map<std::tuple<int, int64_t, bool, std::string, const Value *>, int> viewIndex;
-  llvm::StringSet<> names, labels;
+  int lastOrigin = -1;
+  llvm::DenseMap<size_t, llvm::SmallVector<int, 1>> viewIndex; // by hash
+  std::vector<const Value *> heirs;                            // by view
+  llvm::StringSet<> names;
+  llvm::StringMap<llvm::StringSet<>> labels; // by program
+  std::vector<Type> workIns, workOuts;
   llvm::DenseMap<const Op *, int> emitted; // index of the op's instruction
   std::vector<int> throttles;              // what the next launch waits for on top
   std::vector<int> leaving;                // offloads that no launch waits for yet, oldest first

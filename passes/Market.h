@@ -92,13 +92,12 @@ struct Market {
 Market marketOf(const RecomputeModel &m, const std::vector<Launches> &blocks, int64_t runs,
                 const std::function<double(int64_t)> &copySeconds);
 
-/// Adds the buckets, and one without a name for all that belongs to none. plans: the schedules without recomputation in which all buckets that
-/// may are moved to the places given; the first moves none.
+/// Adds an option to all buckets, and to one without a name for all that belongs to none. The schedule is one without recomputation
+/// in which all buckets that may are moved to the places given; the first moves none.
 struct PlacedPlan {
   std::string optimizer, param;
   const Schedule *schedule;
 };
-void addBuckets(Market &market, const RecomputeModel &m, const std::vector<PlacedPlan> &plans,
-                const Rates &r);
+void addPlace(Market &market, const RecomputeModel &m, const PlacedPlan &plan, const Rates &r);
 
 } // namespace ds

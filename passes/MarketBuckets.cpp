@@ -183,20 +183,17 @@ private:
 
 } // namespace
 
-void addBuckets(Market &market, const RecomputeModel &m, const std::vector<PlacedPlan> &plans,
-                const Rates &r) {
-  for (const PlacedPlan &plan : plans) {
-    PlanReader read(m, *plan.schedule, r);
-    // What belongs to no bucket is nearly the same everywhere; a mixture of two plans needs what either of them does.
-    read.options.push_back(read.rest);
-    market.buckets.resize(read.options.size());
-    for (size_t b = 0; b < read.options.size(); ++b) {
-      bool isBucket = b < plan.schedule->buckets.size();
-      market.buckets[b].name = isBucket ? plan.schedule->buckets[b].name : "";
-      read.options[b].optimizer = plan.optimizer;
-      read.options[b].param = plan.param;
-      market.buckets[b].options.push_back(std::move(read.options[b]));
-    }
+void addPlace(Market &market, const RecomputeModel &m, const PlacedPlan &plan, const Rates &r) {
+  PlanReader read(m, *plan.schedule, r);
+  // What belongs to no bucket is nearly the same everywhere; a mixture of two plans needs what either of them does.
+  read.options.push_back(read.rest);
+  market.buckets.resize(read.options.size());
+  for (size_t b = 0; b < read.options.size(); ++b) {
+    bool isBucket = b < plan.schedule->buckets.size();
+    market.buckets[b].name = isBucket ? plan.schedule->buckets[b].name : "";
+    read.options[b].optimizer = plan.optimizer;
+    read.options[b].param = plan.param;
+    market.buckets[b].options.push_back(std::move(read.options[b]));
   }
 }
 

@@ -90,7 +90,7 @@ struct RecomputeChooser::Chain {
       int first = end;
       for (int l : blocks[b])
         for (int v : m.launches[l].out) {
-          const std::vector<int> &users = m.storages[v].users;
+          llvm::ArrayRef<int> users = m.storages[v].users;
           bool leaves =
               llvm::any_of(users, [&](int u) { return u < m.firstBackward && !inside.count(u); });
           for (int u : users)
@@ -119,21 +119,26 @@ struct RecomputeChooser::Chain {
     options.resize(blocks.size());
     for (size_t b = 0; b < blocks.size(); ++b)
       options[b].resize(sets[classOf[b]].size());
-    for (size_t c = 0; c < sets.size(); ++c)
-      for (size_t o = 0; o < sets[c].size(); ++o) {
-        std::vector<int> choice(blocks.size(), 0);
+    auto measureAll = [&](const std::vector<int> &choice, auto isMeant) {
+      RecomputeModel::Load load = m.load(repeated(m, choice));
+      int64_t before = 0;
+      for (size_t b = 0; b < blocks.size(); ++b) {
+        ChainOption one = measured(m, load, blocks[b], b);
+        one.peak = std::max<int64_t>(0, one.peak - before);
+        before += one.saved;
+        if (isMeant(classOf[b]))
+          options[b][choice[b]] = one;
+      }
+    };
+    const std::vector<int> none(blocks.size(), 0);
+    measureAll(none, [](int) { return true; });
+    for (int c = 0; c < static_cast<int>(sets.size()); ++c)
+      for (int o = 1; o < static_cast<int>(sets[c].size()); ++o) {
+        std::vector<int> choice = none;
         for (size_t b = 0; b < blocks.size(); ++b)
-          if (classOf[b] == static_cast<int>(c))
-            choice[b] = static_cast<int>(o);
-        RecomputeModel::Load load = m.load(repeated(m, choice));
-        int64_t before = 0;
-        for (size_t b = 0; b < blocks.size(); ++b) {
-          ChainOption one = measured(m, load, blocks[b], b);
-          one.peak = std::max<int64_t>(0, one.peak - before);
-          before += one.saved;
-          if (classOf[b] == static_cast<int>(c))
-            options[b][o] = one;
-        }
+          if (classOf[b] == c)
+            choice[b] = o;
+        measureAll(choice, [&](int meant) { return meant == c; });
       }
   }
 

@@ -43,6 +43,35 @@ std::vector<State> frontier(const std::vector<State> &all, size_t most) {
   return thin;
 }
 
+// The same of states in any order: first the fastest of each range, so that they need not be sorted.
+std::vector<State> frontierOfMany(const std::vector<State> &all, size_t most) {
+  const State *fastest = all.data();
+  int64_t low = all[0].kept;
+  for (const State &s : all) {
+    low = std::min(low, s.kept);
+    if (s.seconds < fastest->seconds || (s.seconds == fastest->seconds && s.kept < fastest->kept))
+      fastest = &s;
+  }
+  const State *least = nullptr; // stays
+  std::vector<const State *> best(most, nullptr);
+  double ranges =
+      static_cast<double>(most) / (static_cast<double>(fastest->kept - low) + 1); // per byte
+  for (const State &s : all) {
+    if (s.kept == low && (!least || s.seconds < least->seconds))
+      least = &s;
+    if (s.kept > fastest->kept)
+      continue;
+    const State *&mine = best[static_cast<size_t>(static_cast<double>(s.kept - low) * ranges)];
+    if (!mine || s.seconds < mine->seconds || (s.seconds == mine->seconds && s.kept < mine->kept))
+      mine = &s;
+  }
+  std::vector<State> thin{*least};
+  for (const State *s : best)
+    if (s && s->seconds < thin.back().seconds)
+      thin.push_back(*s);
+  return thin;
+}
+
 } // namespace
 
 std::vector<int> assignOptions(const std::vector<std::vector<ChainOption>> &chain, int64_t budget,
@@ -50,21 +79,25 @@ std::vector<int> assignOptions(const std::vector<std::vector<ChainOption>> &chai
   std::vector<std::vector<State>> prefixes{{{0, 0, -1, -1}}};
   for (const std::vector<ChainOption> &options : chain) {
     const std::vector<State> &from = prefixes.back();
+    const bool many = from.size() * options.size() > 4 * states;
     // Each option shifts states that are in order, so that merging keeps them so.
     std::vector<State> reached, shifted, merged;
     for (size_t o = 0; o < options.size(); ++o) {
-      shifted.clear();
+      if (!many)
+        shifted.clear();
       for (size_t b = 0; b < from.size() && from[b].kept + options[o].peak <= budget; ++b)
         shifted.push_back({from[b].kept + options[o].saved, from[b].seconds + options[o].seconds,
                            static_cast<int>(o), static_cast<int>(b)});
+      if (many)
+        continue;
       merged.clear();
       std::merge(reached.begin(), reached.end(), shifted.begin(), shifted.end(),
                  std::back_inserter(merged), inOrder);
       reached = frontier(merged, SIZE_MAX);
     }
-    if (reached.empty())
+    if (reached.empty() && shifted.empty())
       return {};
-    prefixes.push_back(frontier(reached, states));
+    prefixes.push_back(many ? frontierOfMany(shifted, states) : frontier(reached, states));
   }
   std::vector<int> choice(chain.size());
   int at = static_cast<int>(prefixes.back().size()) - 1; // the fastest

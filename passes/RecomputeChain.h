@@ -18,7 +18,8 @@ struct ChainOption {
 
 /// The option of every block, such that for every block what the blocks before it keep and its own peak stay within the budget,
 /// at the least sum of seconds; of equal ones the least kept. Empty if there is none. Exact, unless a prefix of the chain has
-/// more than `states` sums that matter: then of those that are nearly equal only the fastest is followed.
+/// more than `states` sums that matter, or four times as many of which most do not: then of those that are nearly equal only the
+/// fastest is followed.
 std::vector<int> assignOptions(const std::vector<std::vector<ChainOption>> &chain, int64_t budget,
                                size_t states = 4096);
 

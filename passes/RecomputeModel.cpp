@@ -35,7 +35,8 @@ std::vector<int64_t> liveBytes(const SchedProgram &p) {
 }
 
 // The storages that the op's first result may take over, as assign-aliases does, if nothing reads them any more.
-std::vector<int> mayTakeOver(const Op &op, const llvm::DenseMap<const Value *, int> &storageOf) {
+llvm::SmallVector<int, 2> mayTakeOver(const Op &op,
+                                      const llvm::DenseMap<const Value *, int> &storageOf) {
   const Type &type = op.result()->type;
   llvm::DenseMap<const Value *, bool> fits;
   for (size_t i = 0; i < op.operands.size(); ++i) {
@@ -45,7 +46,7 @@ std::vector<int> mayTakeOver(const Op &op, const llvm::DenseMap<const Value *, i
     const Value *root = rootOf(op.operands[i]);
     fits.try_emplace(root, root->type.bytes() == type.bytes()).first->second &= mine;
   }
-  std::vector<int> over;
+  llvm::SmallVector<int, 2> over;
   for (const Value *v : op.operands) // in their order
     if (auto it = storageOf.find(rootOf(v)); it != storageOf.end() && fits.lookup(rootOf(v)))
       over.push_back(it->second);
@@ -62,7 +63,7 @@ RecomputeModel::RecomputeModel(Program &p, const Schedule &s, const Rates &r) {
 
 void RecomputeModel::addLaunches(Program &p) {
   llvm::DenseMap<const Value *, int> storageOf;
-  auto addOnce = [](std::vector<int> &list, int item) {
+  auto addOnce = [](llvm::SmallVectorImpl<int> &list, int item) {
     if (!llvm::is_contained(list, item))
       list.push_back(item);
   };

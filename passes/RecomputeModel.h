@@ -14,9 +14,10 @@ namespace ds {
 struct RecomputeModel {
   struct Launch {
     Op *op = nullptr;
-    bool repeatable = false;  // canRecompute
-    std::vector<int> in, out; // storages, each once
-    std::vector<int>
+    bool repeatable = false;       // canRecompute
+    llvm::SmallVector<int, 3> in;  // storages, each once
+    llvm::SmallVector<int, 2> out; // the same
+    llvm::SmallVector<int, 2>
         over; // of in: as large as the first of out, which may take over one that ends here
     double seconds = 0;
     int64_t work = 0; // bytes of workspace
@@ -24,7 +25,7 @@ struct RecomputeModel {
   struct Storage {
     int64_t bytes = 0; // rounded up as in an arena
     int maker = 0;     // launch
-    std::vector<int> users;
+    llvm::SmallVector<int, 4> users;
     bool isMoved = false; // not on the device between its last use in forward and the next
   };
   std::vector<Launch> launches; // all ops but views, in program order

@@ -3,6 +3,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/ADT/StringMap.h"
 
 namespace ds {
 
@@ -16,13 +17,13 @@ Type localType(const Type &t, const Module &m) {
 
 Place Storage::newTemp(const Value *v) {
   Type t = localType(v->type, module);
-  Buffer b;
+  Buffer &b = out.own.emplace_back();
   b.name = v->name;
   b.kind = BufferKind::Temp;
   b.type = t;
   b.bytes = t.bytes();
-  out.own.push_back(b);
-  return {static_cast<int>(schedule.persistent.size() + out.own.size()) - 1, 0, t, false};
+  return {static_cast<int>(schedule.persistent.size() + out.own.size()) - 1, 0, std::move(t),
+          false};
 }
 
 // The value whose storage v shares through views.
@@ -153,8 +154,10 @@ void Storage::findLastReads(Program &p) {
 // else they read in its buffer may be overwritten, too. Of several the one made last: the others' bytes were taken
 // for long, among those of other long lives.
 std::optional<Place> Storage::overDyingOperand(const Op &op) const {
+  if (!op.info().isLaunch() || op.result()->type.space != Space::Device)
+    return std::nullopt;
   Type type = localType(op.result()->type, module);
-  if (!op.info().isLaunch() || type.space != Space::Device || type.elems() == 0)
+  if (type.elems() == 0)
     return std::nullopt;
   std::optional<Place> best;
   int youngest = -1;
@@ -163,10 +166,10 @@ std::optional<Place> Storage::overDyingOperand(const Op &op) const {
     auto age = alone.find(root);
     if (age == alone.end() || lastRead.lookup(root) != &op || outlive.count(root))
       continue;
-    Place place = of(root);
+    const Place &place = at(root);
     bool fits = place.type.bytes() == type.bytes() &&
                 llvm::all_of(llvm::enumerate(op.operands), [&](auto it) {
-                  Place other = of(it.value());
+                  const Place &other = at(it.value());
                   return other.buffer != place.buffer ||
                          (mayOverwrite(op.kind, static_cast<int>(it.index())) &&
                           other.type.elems() == type.elems() &&
@@ -250,11 +253,18 @@ static Status checkEntryReads(Program &p) {
 
 Status Storage::assign(Program &p) {
   TRY(checkEntryReads(p));
+  llvm::StringMap<int> persistent;
+  for (const Buffer &b : schedule.persistent)
+    persistent.try_emplace(b.name, static_cast<int>(persistent.size()));
+  unsigned values = module.symbols().size() + p.inputs.size();
+  for (const Op &op : p.ops)
+    values += op.results.size();
+  places.reserve(values);
   for (Symbol *s : module.symbols())
-    if (int i = schedule.findPersistent(s->name); i >= 0)
-      places[s] = {i, 0, localType(s->type, module), false};
+    if (auto it = persistent.find(s->name); it != persistent.end())
+      places[s] = {it->second, 0, localType(s->type, module), false};
   for (Value *in : p.inputs)
-    places[in] = {schedule.findPersistent(in->name), 0, in->type, false};
+    places[in] = {persistent.lookup(in->name), 0, in->type, false};
   findLastReads(p);
   placeFirstStores(p);
   placePackOperands(p);

@@ -16,24 +16,23 @@ StatusOr<PlanMarket> PlanMarket::build(const PlanRounds &rounds, const PlanConfi
   TRY_ASSIGN(out.rates, planRates(c));
   TRY_ASSIGN(out.limits.isShared, timesAddUp(c));
   out.limits.moves = c.offloadActivations.empty();
-  std::vector<Schedule> schedules;
-  std::vector<PlacedPlan> plans;
+  // Places differ from the pass `offload` on. A schedule is large, so one at a time.
+  TRY_ASSIGN(PlanRounds placed, rounds.beforeOffload(c));
   for (const BucketPlace &p : places) {
     PlanConfig mine = c;
     mine.offloadOptimizer = p.optimizer;
     mine.offloadParam = p.param;
-    TRY_ASSIGN(Schedule s, rounds.emit(mine));
-    schedules.push_back(std::move(s));
+    TRY_ASSIGN(Schedule s, placed.emit(mine));
+    if (&p == &places[0]) {
+      out.model = RecomputeModel(rounds.program(), s, out.rates);
+      if (c.recompute.empty() || c.recompute == "auto")
+        out.blocks = recomputeBlocks(rounds.program(), out.model);
+      out.market = marketOf(out.model, out.blocks, c.gradAccum, [&](int64_t bytes) {
+        return out.rates.launch + static_cast<double>(bytes) / out.rates.hostLink;
+      });
+    }
+    addPlace(out.market, out.model, {p.optimizer, p.param, &s}, out.rates);
   }
-  for (size_t k = 0; k < places.size(); ++k)
-    plans.push_back({places[k].optimizer, places[k].param, &schedules[k]});
-  out.model = RecomputeModel(rounds.program(), schedules[0], out.rates);
-  if (c.recompute.empty() || c.recompute == "auto")
-    out.blocks = recomputeBlocks(rounds.program(), out.model);
-  out.market = marketOf(out.model, out.blocks, c.gradAccum, [&](int64_t bytes) {
-    return out.rates.launch + static_cast<double>(bytes) / out.rates.hostLink;
-  });
-  addBuckets(out.market, out.model, plans, out.rates);
   out.market.staying = c.keepGathered;
   return out;
 }

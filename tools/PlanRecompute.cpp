@@ -40,16 +40,26 @@ StatusOr<double> updateSeconds(const Schedule &s, const PlanConfig &c) {
   return 1e-9 * static_cast<double>(addUp ? std::max(ns, busy) : ns);
 }
 
-StatusOr<PlanRounds> PlanRounds::prepare(const Module &model, const PlanConfig &c) {
+StatusOr<PlanRounds> PlanRounds::behindPassesBefore(const char *flag, std::unique_ptr<Module> m,
+                                                    std::vector<std::string> passes,
+                                                    const PlanConfig &c) {
   PlanRounds r;
-  r.micro = clone(model);
-  std::vector<std::string> all = defaultPipeline();
-  auto at = llvm::find(all, "recompute");
-  r.behind = {at, all.end()};
+  r.micro = std::move(m);
+  auto at = llvm::find(passes, flag);
+  r.behind = {at, passes.end()};
   PassOptions options;
   options.repro = false;
-  TRY(runPasses(*r.micro, c, {all.begin(), at}, options));
+  TRY(runPasses(*r.micro, c, {passes.begin(), at}, options));
   return r;
+}
+
+StatusOr<PlanRounds> PlanRounds::prepare(const Module &model, const PlanConfig &c) {
+  return behindPassesBefore("recompute", clone(model), defaultPipeline(), c);
+}
+
+StatusOr<PlanRounds> PlanRounds::beforeOffload(PlanConfig c) const {
+  c.recompute = "none";
+  return behindPassesBefore("offload", clone(*micro), behind, c);
 }
 
 StatusOr<std::unique_ptr<Module>> PlanRounds::finish(const PlanConfig &c) const {

@@ -24,11 +24,14 @@ struct RecomputePlan {
   Schedule schedule;
 };
 
-/// The model behind the passes before `recompute`, which no choice of what to repeat or move changes.
+/// The model behind the passes before `recompute`, which no choice of what to repeat or move changes; or behind some more.
 class PlanRounds {
 public:
   /// c: complete, with workspaceBytes.
   static StatusOr<PlanRounds> prepare(const Module &model, const PlanConfig &c);
+
+  /// The same behind the passes before `offload`, without recomputation.
+  StatusOr<PlanRounds> beforeOffload(PlanConfig c) const;
 
   Program &program() const { return *micro->program("micro"); }
   /// The rest of the passes by a config that differs in its choices.
@@ -38,6 +41,9 @@ public:
   StatusOr<Schedule> emit(PlanConfig c) const;
 
 private:
+  static StatusOr<PlanRounds> behindPassesBefore(const char *flag, std::unique_ptr<Module> m,
+                                                 std::vector<std::string> passes,
+                                                 const PlanConfig &c);
   StatusOr<std::unique_ptr<Module>> finish(const PlanConfig &c) const;
 
   std::unique_ptr<Module> micro;

@@ -96,7 +96,7 @@ Outcome judge(const Sample &s, const std::vector<bool> &again, uint32_t moved, u
     int last = life.first, first = life.second + 1;
     for (int t = life.first + 1; t <= life.second; ++t) {
       auto [launch, repeated] = w.order[t];
-      const std::vector<int> &in = m.launches[launch].in;
+      llvm::ArrayRef<int> in = m.launches[launch].in;
       if (!std::count(in.begin(), in.end(), v))
         continue;
       if (!repeated && launch < m.firstBackward)
