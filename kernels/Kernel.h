@@ -72,6 +72,8 @@ typedef const char *(*DsRunFn)(const DsLaunch *launch, void *state);
 typedef void (*DsDestroyFn)(void *state);
 /// Workspace in bytes that the kernel wants for these shapes (data pointers null); used when planning.
 typedef size_t (*DsWorkFn)(const DsLaunch *launch);
+/// What prepare has chosen (a library's algorithm), for people; lives as long as the state. Null: nothing to tell.
+typedef const char *(*DsNoteFn)(void *state);
 
 struct DsKernel {
   const char *op; // mnemonic
@@ -81,17 +83,52 @@ struct DsKernel {
   DsRunFn run;
   DsDestroyFn destroy; // may be null
   DsWorkFn work;       // may be null: none
+  DsNoteFn note;       // may be null
 };
 
 /// What can be asked about one device.
 struct DsDeviceInfo {
   char name[128];
   int64_t memory, freeMemory; // bytes
-  int32_t emulated; // 1: this is not the hardware, but host code that stands for it in tests
+  int32_t emulated;    // 1: this is not the hardware, but host code that stands for it in tests
+  char libraries[512]; // the vendor's that are used, with versions, and those that are missing
 };
 
 /// Where allocate() takes memory: the device's own, or host memory that it can copy from without waiting.
 enum DsMemory { DsMemoryDevice = 0, DsMemoryPinned = 1 };
+
+/// Kinds of DsCommApi::collective.
+enum DsCollective { DsAllGather = 0, DsReduceScatter = 1, DsAllReduce = 2 };
+
+/// One message of DsCommApi::exchange.
+struct DsMessage {
+  int32_t peer;
+  int32_t sends; // 1: `data` is sent, 0: it is received
+  void *data;
+  size_t bytes;
+};
+
+constexpr size_t DS_COMM_ID = 128; // bytes of what ranks of one communicator must share
+
+/// A vendor's collectives between devices of any processes. Functions are as those of DsDeviceApi; what is enqueued by all ranks in
+/// the same order is matched. Calls of one communicator come from one thread, but for poll and abort.
+struct DsCommApi {
+  /// *found: whether the library is there. A message if it is, and cannot be used.
+  const char *(*find)(int32_t *found);
+  const char *(*newId)(void *id);
+  /// Of the calling thread's device. Returns at once; poll says when all ranks have come.
+  const char *(*create)(void **comm, const void *id, int32_t world, int32_t rank);
+  /// *busy: something that was called is not through yet. The message is an error of this or another rank.
+  const char *(*poll)(void *comm, int32_t *busy);
+  /// `elems` of the whole vector, of type `dtype` in both; sums are in the library's order. In place as in runtime/Comm.h.
+  const char *(*collective)(void *comm, int32_t kind, void *dst, const void *src, int64_t elems,
+                            uint8_t dtype, void *stream);
+  /// Sends and receives all of them as one step.
+  const char *(*exchange)(void *comm, const DsMessage *messages, int32_t count, void *stream);
+  /// Ends what is enqueued, wherever it stands. Then only destroy may follow.
+  const char *(*abort)(void *comm);
+  const char *(*destroy)(void *comm);
+};
 
 /// A device with memory, streams and events of its own. All functions return null, or a message that is valid until the
 /// thread's next call. What is enqueued on a stream runs in order; streams wait for each other by events only. Handles
@@ -120,6 +157,7 @@ struct DsDeviceApi {
                      void *stream);
   /// The text for a DsFault's code, with %lld for a and b in this order.
   const char *(*faultText)(int32_t code);
+  const DsCommApi *comm; // null: none
 };
 
 /// What a plugin libds<device>.so hands over. Lives as long as the process.
@@ -138,7 +176,7 @@ typedef const DsPlugin *(*DsPluginEntry)(uint32_t abi, const char *build);
 } // extern "C"
 
 /// Changes with every change of the structs above.
-#define DS_ABI 2u
+#define DS_ABI 3u
 /// Plugin and program must come from one source state; the version stands for it.
 #define DS_BUILD "dsplan 0.1.0"
 

@@ -35,9 +35,13 @@ struct CommTraffic {
   int64_t bytes = 0;
 };
 
+class DeviceSide;
+
 class Comm {
 public:
   virtual ~Comm() = default;
+  /// Before bind, of engines between devices with memory of their own.
+  virtual void attach(DeviceSide &) {}
   virtual int rank() const = 0;
   virtual int world() const = 0;
 
@@ -50,6 +54,8 @@ public:
   /// All ranks meet, outside of updates. False when one of them was not ok, or the job was aborted.
   virtual bool meet(bool ok) = 0;
   virtual std::vector<CommTraffic> traffic() const = 0;
+  /// Gives back what belongs to the device. Ranks of one process call it at the same time: they may wait for each other.
+  virtual void close() {}
 };
 
 struct LocalCommOptions {
@@ -64,6 +70,11 @@ std::vector<std::unique_ptr<Comm>> makeLocalComms(int world, Abort &abort,
 /// Elements that one rank sends for one call: (world - 1) / world of the vector, and for all_reduce, where
 /// everybody reads everything, (world - 1) times the vector.
 int64_t sentElems(InstrKind kind, int64_t elems, int64_t world);
+/// Whether every engine can do them.
+Status checkOps(const std::vector<CommOp> &ops, int world);
+/// By bucket and kind, of calls[i] calls of ops[i].
+std::vector<CommTraffic> trafficOf(const std::vector<CommOp> &ops,
+                                   const std::vector<int64_t> &calls, int world);
 /// A number that two different sequences (kinds, labels, types, lengths) do not share.
 uint64_t hashCollectives(const std::vector<CommOp> &ops);
 

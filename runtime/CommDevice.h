@@ -13,8 +13,7 @@ namespace ds {
 class DeviceComm final : public ThreadComm {
 public:
   using ThreadComm::ThreadComm;
-  /// Before bind.
-  void attach(DeviceSide &d) { side = &d; }
+  void attach(DeviceSide &d) override { side = &d; }
   bool run(size_t i) override;
   const char *message() const override { return failed ? failed : ThreadComm::message(); }
 

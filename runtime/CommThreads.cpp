@@ -34,20 +34,26 @@ bool ThreadComm::meet(bool ok) {
          all; // nobody changes an answer before all have read
 }
 
-Status ThreadComm::bind(std::vector<CommOp> ops, const RunIdentity &identity) {
-  int64_t staging = 0;
+Status checkOps(const std::vector<CommOp> &ops, int world) {
   for (const CommOp &op : ops) {
     bool sums = op.kind != InstrKind::AllGather;
     if (sums && !canSum(op.dtype))
       return Status::error(
           fmt::format("{}: sums of {} are not supported, expected a float type or i64", op.label,
                       text(op.dtype)));
-    if (op.kind != InstrKind::AllReduce && op.elems % group->world != 0)
-      return Status::internal(fmt::format("{}: {} elements do not split over {} ranks", op.label,
-                                          op.elems, group->world));
+    if (op.kind != InstrKind::AllReduce && op.elems % world != 0)
+      return Status::internal(
+          fmt::format("{}: {} elements do not split over {} ranks", op.label, op.elems, world));
+  }
+  return {};
+}
+
+Status ThreadComm::bind(std::vector<CommOp> ops, const RunIdentity &identity) {
+  TRY(checkOps(ops, group->world));
+  int64_t staging = 0;
+  for (const CommOp &op : ops)
     if (op.kind == InstrKind::AllReduce)
       staging = std::max(staging, op.elems * byteSize(sumType(op.dtype)));
-  }
   TRY(prepare(staging));
   calls.assign(ops.size(), 0);
   auto self = static_cast<size_t>(me);
@@ -62,14 +68,15 @@ Status ThreadComm::bind(std::vector<CommOp> ops, const RunIdentity &identity) {
   return {};
 }
 
-std::vector<CommTraffic> ThreadComm::traffic() const {
+std::vector<CommTraffic> trafficOf(const std::vector<CommOp> &ops,
+                                   const std::vector<int64_t> &calls, int world) {
   std::map<std::pair<std::string, InstrKind>, CommTraffic> sums;
   for (size_t i = 0; i < calls.size(); ++i) {
-    const CommOp &op = mine(i);
+    const CommOp &op = ops[i];
     CommTraffic &t = sums[{op.bucket, op.kind}];
     t.bucket = op.bucket;
     t.kind = op.kind;
-    int64_t elems = calls[i] * sentElems(op.kind, op.elems, group->world);
+    int64_t elems = calls[i] * sentElems(op.kind, op.elems, world);
     t.calls += calls[i];
     t.elems += elems;
     t.bytes += elems * byteSize(op.dtype);
@@ -78,6 +85,10 @@ std::vector<CommTraffic> ThreadComm::traffic() const {
   for (auto &[key, t] : sums)
     out.push_back(std::move(t));
   return out;
+}
+
+std::vector<CommTraffic> ThreadComm::traffic() const {
+  return trafficOf(group->ops[static_cast<size_t>(me)], calls, group->world);
 }
 
 } // namespace ds

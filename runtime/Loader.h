@@ -87,7 +87,9 @@ public:
   std::vector<std::string> valueNames; // of all programs' returns, each once
   // Kernels that the device lacks, as "op on type", by the device they are taken from.
   std::map<std::string, std::vector<std::string>> borrowed;
-  /// The same for people, one line for each of these devices.
+  /// What kernels have chosen at load (a library's algorithm), and for how many instructions.
+  std::map<std::string, int> choices;
+  /// borrowed for people, one line for each of these devices.
   std::vector<std::string> borrowNotes(const std::string &device) const;
 
   const Arena &arena(size_t i) const { return arenas[i]; } // as Schedule::arenas

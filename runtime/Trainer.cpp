@@ -9,6 +9,7 @@
 #include "runtime/Checkpoint.h"
 #include "runtime/CheckpointState.h"
 #include "runtime/CommDevice.h"
+#include "runtime/CommNccl.h"
 #include "runtime/Convert.h"
 #include "runtime/DeviceExecutor.h"
 #include "runtime/Log.h"
@@ -94,6 +95,7 @@ struct Trainer::Impl {
   void drain();
   bool usesStream(Stream stream) const;
   Status checkDevice() const;
+  Status makeComms();
   Status readResume();
   Status openEval();
   StatusOr<double> firstElement(int buffer, double otherwise) const;
@@ -118,6 +120,11 @@ Trainer::Impl::~Impl() {
   for (const auto &r : ranks)
     if (r && r->deviceSide())
       r->deviceSide()->drain();
+  std::vector<std::thread> closing;
+  for (const auto &c : comms)
+    closing.emplace_back([&c] { c->close(); });
+  for (std::thread &t : closing)
+    t.join();
 }
 
 void Trainer::Impl::post(Job j) {
@@ -194,7 +201,7 @@ Status Trainer::Impl::load(int rank) {
   if (!options.resume.empty())
     TRY(loadCheckpoint(schedule, *ranks[r], resumed, options.resume));
   if (device.api)
-    static_cast<DeviceComm &>(*comms[r]).attach(*ranks[r]->deviceSide());
+    comms[r]->attach(*ranks[r]->deviceSide());
   TRY(comms[r]->bind(std::move(ranks[r]->commOps), identity));
   TraceRing *rings = traces.empty() ? nullptr : &traces[r * kStreams];
   if (device.api) {
@@ -361,14 +368,11 @@ Status Trainer::Impl::prepare() {
   setSpins(world * (threads + 1) <= cores ? 2000 : 50);
 
   TRY_ASSIGN(identity,
-             identityOf(schedule, fmt::format("device {} data {} seed {} shuffle {}", device.name,
-                                              options.data, options.seed, options.shuffle)));
+             identityOf(schedule, fmt::format("device {} data {} seed {} shuffle {} exact {}",
+                                              device.name, options.data, options.seed,
+                                              options.shuffle, options.exactSums)));
   auto n = static_cast<size_t>(world);
-  if (device.api)
-    for (std::unique_ptr<DeviceComm> &c : makeDeviceComms(world, abort))
-      comms.push_back(std::move(c));
-  else
-    comms = makeLocalComms(world, abort, {options.linkBytesPerSecond});
+  TRY(makeComms());
   ranks.resize(n);
   executors.resize(n);
   statuses.resize(n);
@@ -387,6 +391,27 @@ Status Trainer::Impl::prepare() {
   describe();
   if (feeder)
     feeder->start();
+  return {};
+}
+
+// Between devices the vendor's library, else their reading of each other's memory.
+Status Trainer::Impl::makeComms() {
+  if (!device.api) {
+    comms = makeLocalComms(world, abort, {options.linkBytesPerSecond});
+    return {};
+  }
+  int32_t found = 0;
+  if (world > 1 && device.api->comm)
+    TRY(deviceStatus(device.api->comm->find(&found)));
+  if (!found) {
+    for (std::unique_ptr<DeviceComm> &c : makeDeviceComms(world, abort))
+      comms.push_back(std::move(c));
+    return {};
+  }
+  for (std::unique_ptr<Exchange> &e : makeThreadExchanges(world, abort))
+    comms.push_back(std::make_unique<NcclComm>(std::move(e), abort, options.exactSums));
+  notes.push_back(options.exactSums ? "ranks add in their order"
+                                    : "ranks add in NCCL's order; --reduction exact: in their own");
   return {};
 }
 
@@ -416,8 +441,9 @@ std::string Trainer::Impl::pinNote() const {
 
 void Trainer::Impl::describe() {
   if (const DeviceSide *d = ranks[0]->deviceSide())
-    notes.push_back(fmt::format("device {}: {}{}", device.name, d->info().name,
-                                d->info().emulated ? "; no GPU takes part" : ""));
+    notes.push_back(fmt::format("device {}: {}{}{}{}", device.name, d->info().name,
+                                d->info().emulated ? "; no GPU takes part" : "",
+                                *d->info().libraries ? "; " : "", d->info().libraries));
   for (std::string &note : ranks[0]->borrowNotes(device.name))
     notes.push_back(std::move(note));
   if (const BlockFile *file = ranks[0]->file())
@@ -618,6 +644,12 @@ StatusOr<std::vector<std::byte>> Trainer::readBuffer(const std::string &name, in
 
 const Schedule &Trainer::schedule() const { return impl->schedule; }
 const std::vector<std::string> &Trainer::notes() const { return impl->notes; }
+std::vector<std::string> Trainer::kernelNotes() const {
+  std::vector<std::string> out;
+  for (const auto &[choice, count] : impl->ranks[0]->choices)
+    out.push_back(fmt::format("{} ({} instruction{})", choice, count, count == 1 ? "" : "s"));
+  return out;
+}
 std::vector<CommTraffic> Trainer::traffic(int rank) const {
   impl->drain();
   return impl->comms[static_cast<size_t>(rank)]->traffic();

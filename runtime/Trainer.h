@@ -26,6 +26,8 @@ struct RunOptions {
   std::string nvmePath;          // folder of the ranks' files; needed by plans with an nvme arena
   BlockFileOptions nvme;
   bool pinHost = false; // page-lock host memory where the system's limit allows
+  bool exactSums =
+      false;            // add over ranks in their order, also where a library would choose another
   std::string evalData; // for evaluate, checked by create; empty: none
   std::string resume;   // folder of a checkpoint to go on from; empty: from the model's weights
   bool watch = false;   // execute in list order under a MemoryWatch (slow)
@@ -85,6 +87,8 @@ public:
 
   const Schedule &schedule() const;
   const std::vector<std::string> &notes() const; // to show before the first update
+  /// What rank 0's kernels have chosen at load, a line each, with the number of instructions.
+  std::vector<std::string> kernelNotes() const;
   std::vector<CommTraffic> traffic(int rank) const;
   /// With RunOptions::watch: over all ranks, instructions that were watched and launches that ran on copies.
   std::pair<int64_t, int64_t> watched() const;

@@ -57,6 +57,10 @@ static cl::opt<int> threads("threads", cl::value_desc("n"), cl::cat(running),
                             cl::desc("Threads of each rank's kernels (default: cores / ranks)"));
 static cl::opt<bool> pinMemory("pin-memory", cl::cat(running),
                                cl::desc("Page-lock host memory, as offload_optimizer.pin_memory"));
+static cl::opt<std::string>
+    reduction("reduction", cl::init("native"), cl::value_desc("native|exact"), cl::cat(running),
+              cl::desc("How devices add over ranks: as NCCL does, or in rank order, so that all\n"
+                       "stages have the same bits (default: native; without NCCL always exact)"));
 static cl::opt<int64_t> maxSkips("max-skips", cl::init(3), cl::value_desc("n"), cl::cat(running),
                                  cl::desc("Stop after n skipped updates in a row (default: 3)"));
 static cl::opt<int64_t>
@@ -64,6 +68,8 @@ static cl::opt<int64_t>
                   cl::desc("Updates per line without a terminal (default: the config's, or 10)"));
 static cl::opt<std::string> logJson("log-json", cl::value_desc("file"), cl::cat(output),
                                     cl::desc("Write one JSON object per update"));
+static cl::opt<bool> verbose("verbose", cl::cat(output),
+                             cl::desc("Print what kernels choose at load"));
 static cl::opt<std::string> tracePath("trace", cl::value_desc("file"), cl::cat(output),
                                       cl::desc("Write a Chrome trace of the last updates"));
 static cl::opt<std::string> checkpointDir("checkpoint-dir", cl::value_desc("folder"),
@@ -140,6 +146,8 @@ static Status checkFlags() {
     return Status::error(
         "--seed, --threads, --steps-per-print and --link-bytes-per-second cannot be negative, "
         "--max-skips must be at least 1");
+  if (reduction != "native" && reduction != "exact")
+    return Status::error("--reduction " + reduction + ": expected native or exact");
   if (savePath.empty())
     return {};
   llvm::StringRef save(savePath);
@@ -236,6 +244,7 @@ static StatusOr<int> run() {
   o.resume = from;
   o.evalData = evalData;
   o.detectAnomaly = detectAnomaly;
+  o.exactSums = reduction == "exact";
   o.nvmePath = config.nvmePath;
   o.pinHost = pinMemory || pinsHost(config);
   o.nvme.blockBytes = (config.aioBlock + kBlockAlign - 1) / kBlockAlign * kBlockAlign;
@@ -268,6 +277,8 @@ static StatusOr<int> run() {
     llvm::outs() << again << "\n";
   for (const std::string &note : t->notes())
     llvm::outs() << note << "\n";
+  for (const std::string &choice : verbose ? t->kernelNotes() : std::vector<std::string>())
+    llvm::outs() << choice << "\n";
   if (!from.empty())
     llvm::outs() << "going on from " << from << ", update " << t->updates()
                  << (t->updates() >= total ? ": nothing is left of " + std::to_string(total) : "")

@@ -8,7 +8,8 @@ namespace ds {
 KernelTable cpuKernels() {
   static const DsKernel rows[] = {
 #define CPU(op, dtypes, kernel)                                                                    \
-  {op, dtypes, cpu::kernel.prepare, cpu::kernel.run, cpu::kernel.destroy, cpu::kernel.work},
+  {op,     dtypes, cpu::kernel.prepare, cpu::kernel.run, cpu::kernel.destroy, cpu::kernel.work,    \
+   nullptr},
 #include "kernels/Kernels.def"
   };
   return {rows, sizeof(rows) / sizeof(rows[0])};

@@ -7,8 +7,7 @@
 
 #include "kernels/Element.h"
 #include "kernels/Kernel.h"
-
-#include <cuda_runtime.h>
+#include "kernels/cuda/Check.h"
 
 #include <algorithm>
 #include <type_traits>
@@ -27,15 +26,6 @@ using elem::Bool;
 using elem::Compute;
 using elem::F16;
 using elem::kIsHalf;
-
-/// Null for success, else "call: name (text)" until the thread's next failure.
-const char *checked(cudaError_t e, const char *call);
-/// printf into the same place.
-const char *failure(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-#define CUDA_TRY(call)                                                                             \
-  if (const char *dsMessage = ::ds::cuda::checked(call, #call))                                    \
-  return dsMessage
 
 /// Null if all operands and results are row-major, else a message: for kernels that take no strides.
 inline const char *requireRowMajor(const DsLaunch &l) {

@@ -2,6 +2,8 @@
 //
 // Memory, streams and events of a CUDA device for the runtime.
 #include "kernels/cuda/Device.h"
+#include "kernels/cuda/Lt.h"
+#include "kernels/cuda/Nccl.h"
 
 #include <cstdarg>
 #include <cstdio>
@@ -83,6 +85,11 @@ const char *open(int32_t device, DsDeviceInfo *info) {
 #else
   info->emulated = 0;
 #endif
+  const Lt *lt;
+  if (const char *message = findLt(&lt))
+    return message;
+  std::snprintf(info->libraries, sizeof info->libraries, "%s, %s", describeLt().c_str(),
+                describeNccl().c_str());
   return nullptr;
 }
 
@@ -177,6 +184,6 @@ const char *faultText(int32_t code) {
 const DsDeviceApi kApi = {count,         open,       allocate,    release,      streamCreate,
                           streamDestroy, streamSync, eventCreate, eventDestroy, eventRecord,
                           eventWait,     eventSync,  copy,        fill,         peers,
-                          sumRanks,      faultText};
+                          sumRanks,      faultText,  kComm};
 
 } // namespace ds::cuda

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Matrix products without tensor cores, for what cuBLASLt does not take: tiles in shared memory, f32 (f64, integers: their own
-// type) sums along the inner axis from first to last.
+// Matrix products by cuBLASLt, and without tensor cores what it does not take (integers, operands without a contiguous axis) or
+// where it is missing: tiles in shared memory, f32 (f64, integers: their own type) sums along the inner axis from first to
+// last.
 #include "kernels/cuda/Kernels.h"
+#include "kernels/cuda/LtMatmul.h"
 #include "kernels/cuda/Map.cuh"
+
+#include <new>
 
 namespace ds::cuda {
 
@@ -11,13 +15,21 @@ namespace {
 
 constexpr int kTile = 16;
 
-struct MatmulShape {
+/// The kernel's parameters.
+struct Product {
   int64_t rows, inner, columns;
   int64_t outRow, outColumn, aRow, aInner, bInner, bColumn; // strides
   Strided<3> batch;
 };
 
-template <typename T> __global__ void matmulKernel(T *out, const T *a, const T *b, MatmulShape s) {
+struct MatmulState {
+  MatmulShape shape;
+  bool byLibrary = false;
+  LtMatmul library;
+  std::string note;
+};
+
+template <typename T> __global__ void matmulKernel(T *out, const T *a, const T *b, Product s) {
   using V = Compute<T>;
   DS_SHARED(V, left, kTile * kTile);
   DS_SHARED(V, right, kTile * kTile);
@@ -48,22 +60,14 @@ template <typename T> __global__ void matmulKernel(T *out, const T *a, const T *
 
 } // namespace
 
-const char *matmul(const DsLaunch *l, void *) {
-  const DsTensor &out = l->outs[0], &a = l->ins[0], &b = l->ins[1];
-  bool transA = flag(*l, "trans_a"), transB = flag(*l, "trans_b");
-  MatmulShape s;
-  s.rows = out.dims[out.rank - 2], s.columns = out.dims[out.rank - 1];
-  s.inner = a.dims[a.rank - (transA ? 2 : 1)];
-  s.outRow = out.strides[out.rank - 2], s.outColumn = out.strides[out.rank - 1];
-  s.aRow = a.strides[a.rank - 2], s.aInner = a.strides[a.rank - 1];
-  s.bInner = b.strides[b.rank - 2], s.bColumn = b.strides[b.rank - 1];
-  if (transA)
-    std::swap(s.aRow, s.aInner);
-  if (transB)
-    std::swap(s.bInner, s.bColumn);
-  DsTensor outBatch = out, aBatch = a, bBatch = b; // batch axes broadcast
-  outBatch.rank -= 2, aBatch.rank -= 2, bBatch.rank -= 2;
-  s.batch = stridedOf(outBatch, aBatch, bBatch);
+static const char *ownMatmul(const DsLaunch &l, const MatmulShape &shape) {
+  const DsTensor &out = l.outs[0], &a = l.ins[shape.swapped], &b = l.ins[!shape.swapped];
+  Product s = {shape.m,  shape.k,  shape.n,  shape.cm, shape.cn,
+               shape.am, shape.ak, shape.bk, shape.bn, {}};
+  for (int i = 0; i < shape.batchRank; ++i) {
+    auto k = static_cast<size_t>(i);
+    s.batch.add(shape.batch[k], {shape.batchC[k], shape.batchA[k], shape.batchB[k]});
+  }
   if (s.rows == 0 || s.columns == 0 || s.batch.count == 0)
     return nullptr;
   auto tiles = [](int64_t n) { return (n + kTile - 1) / kTile; };
@@ -72,9 +76,48 @@ const char *matmul(const DsLaunch *l, void *) {
             static_cast<unsigned>(std::min<int64_t>(s.batch.count, 65535)));
   return Numbers::dispatch(out.dtype, [&](auto tag) {
     using T = typename decltype(tag)::Type;
-    return launch(matmulKernel<T>, grid, dim3(kTile * kTile), 0, streamOf(*l), elem::dataOf<T>(out),
+    return launch(matmulKernel<T>, grid, dim3(kTile * kTile), 0, streamOf(l), elem::dataOf<T>(out),
                   elem::dataOf<T>(a), elem::dataOf<T>(b), s);
   });
+}
+
+const char *matmulPrepare(const DsLaunch *l, void **state) {
+  std::unique_ptr<MatmulState> s(new (std::nothrow) MatmulState);
+  if (!s)
+    return "out of memory";
+  if (const char *message = matmulShape(*l, s->shape))
+    return message;
+  auto type = static_cast<DType>(l->outs[0].dtype);
+  const Lt *lt = nullptr;
+  if (isFloat(type))
+    if (const char *message = findLt(&lt))
+      return message;
+  if (lt) {
+    if (const char *message = s->library.prepare(*lt, s->shape, type, l->workBytes, &s->byLibrary))
+      return message;
+    if (s->byLibrary)
+      if (const char *message = s->library.describe(&s->note))
+        return message;
+  }
+  *state = s.release();
+  return nullptr;
+}
+
+void matmulDestroy(void *state) { delete static_cast<MatmulState *>(state); }
+
+size_t matmulWork(const DsLaunch *l) { return cudaMatmulWork(*l); }
+
+const char *matmulNote(void *state) {
+  const std::string &note = static_cast<MatmulState *>(state)->note;
+  return note.empty() ? nullptr : note.c_str();
+}
+
+const char *matmul(const DsLaunch *l, void *state) {
+  const auto &s = *static_cast<MatmulState *>(state);
+  if (!s.byLibrary)
+    return ownMatmul(*l, s.shape);
+  return s.library.run(l->ins[s.shape.swapped].data, l->ins[!s.shape.swapped].data, l->outs[0].data,
+                       l->work, streamOf(*l));
 }
 
 } // namespace ds::cuda

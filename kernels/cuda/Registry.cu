@@ -9,7 +9,9 @@
 namespace ds::cuda {
 
 static const DsKernel kKernels[] = {
-#define CUDA(op, dtypes, run) {op, dtypes, nullptr, run, nullptr, nullptr},
+#define CUDA(op, dtypes, run) {op, dtypes, nullptr, run, nullptr, nullptr, nullptr},
+#define CUDA_STATE(op, dtypes, run)                                                                \
+  {op, dtypes, run##Prepare, run, run##Destroy, run##Work, run##Note},
 #include "kernels/Kernels.def"
 };
 

@@ -33,7 +33,7 @@ static const char *checkRanks(const DsLaunch *l, void **) {
 } // namespace ref
 
 static const DsKernel rows[] = {
-#define REF(op, dtypes, run) {op, dtypes, ref::checkRanks, ref::run, nullptr, nullptr},
+#define REF(op, dtypes, run) {op, dtypes, ref::checkRanks, ref::run, nullptr, nullptr, nullptr},
 #include "kernels/Kernels.def"
 };
 

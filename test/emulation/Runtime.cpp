@@ -2,7 +2,7 @@
 //
 // The emulated CUDA runtime: memory that is checked, streams that are threads, events that are occurrences. An error in a kernel
 // or in an enqueued copy sticks: every later call returns it, as CUDA does.
-#include "test/emulation/include/cuda_runtime.h"
+#include "test/emulation/Machine.h"
 
 #include <condition_variable>
 #include <cstdlib>
@@ -15,12 +15,12 @@
 
 namespace ds::emulated {
 
-namespace {
-
 int64_t fromEnvironment(const char *name, int64_t otherwise) {
   const char *text = std::getenv(name);
   return text ? std::strtoll(text, nullptr, 10) : otherwise;
 }
+
+namespace {
 
 /// All that the process shares.
 struct Machine {
@@ -31,6 +31,7 @@ struct Machine {
   size_t memory = static_cast<size_t>(fromEnvironment("DS_EMULATED_MEMORY", int64_t{8} << 30));
   std::set<const void *> handles; // streams and events
   std::string sticky;             // the error of a launch
+  int64_t objects = 0;            // of libraries
   int64_t calls = 0;
   std::string failName;
   int64_t failIn = 0;
@@ -48,7 +49,8 @@ Machine &machine() {
   return *m;
 }
 
-// Counts the call; an error if this one has to fail, or something failed before.
+} // namespace
+
 cudaError_t enter(const char *name) {
   Machine &m = machine();
   std::lock_guard lock(m.mutex);
@@ -63,7 +65,6 @@ bool exists(const void *handle) {
   return machine().handles.count(handle) != 0;
 }
 
-// Bytes that begin in an allocation must end in it.
 bool isInside(const void *p, size_t bytes) {
   Machine &m = machine();
   std::lock_guard lock(m.mutex);
@@ -74,6 +75,8 @@ bool isInside(const void *p, size_t bytes) {
   --it;
   return at >= it->first + it->second || at + bytes <= it->first + it->second;
 }
+
+namespace {
 
 cudaError_t allocate(void **p, size_t bytes, bool device) {
   Machine &m = machine();
@@ -206,6 +209,19 @@ cudaError_t enqueue(cudaStream_t s, dim3 grid, dim3 dim, size_t shared,
   return cudaSuccess;
 }
 
+void addWork(cudaStream_t s, std::function<std::string()> work) {
+  s->add([work = std::move(work)] { return hasFailed() ? std::string() : work(); });
+}
+void countObject(int by) {
+  std::lock_guard lock(machine().mutex);
+  machine().objects += by;
+}
+bool hasLibrary(const std::string &name) {
+  const char *missing = std::getenv("DS_EMULATED_MISSING");
+  return (',' + std::string(missing ? missing : "") + ',').find(',' + name + ',') ==
+         std::string::npos;
+}
+
 void failCall(const std::string &name, int64_t n) {
   std::lock_guard lock(machine().mutex);
   machine().failName = name;
@@ -218,7 +234,7 @@ int64_t calls() {
 }
 int64_t liveAllocations() {
   std::lock_guard lock(machine().mutex);
-  return static_cast<int64_t>(machine().allocations.size());
+  return static_cast<int64_t>(machine().allocations.size()) + machine().objects;
 }
 
 } // namespace ds::emulated
@@ -262,7 +278,15 @@ cudaError_t cudaGetDeviceCount(int *count) {
     return cudaErrorInsufficientDriver;
   return enter("cudaGetDeviceCount");
 }
-cudaError_t cudaSetDevice(int) { return enter("cudaSetDevice"); }
+static thread_local int currentDevice = 0;
+cudaError_t cudaSetDevice(int device) {
+  currentDevice = device;
+  return enter("cudaSetDevice");
+}
+cudaError_t cudaGetDevice(int *device) {
+  *device = currentDevice;
+  return enter("cudaGetDevice");
+}
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int) {
   *p = {};
   std::strcpy(p->name, "emulated on the CPU");

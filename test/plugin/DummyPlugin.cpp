@@ -20,7 +20,7 @@ static const char *relu(const DsLaunch *l, void *) {
   return nullptr;
 }
 
-static const DsKernel kKernels[] = {{"relu", "f32", nullptr, relu, nullptr, nullptr}};
+static const DsKernel kKernels[] = {{"relu", "f32", nullptr, relu, nullptr, nullptr, nullptr}};
 [[maybe_unused]] static const DsPlugin kPlugin = {TEST_ABI, TEST_BUILD, "dummy",
                                                   kKernels, 1,          nullptr};
 

@@ -107,6 +107,12 @@ const DsKernel *kernelOf(KernelTable table, const KernelCase &c) {
   return findKernel(table, c.op.c_str(), (c.ins.empty() ? c.outs : c.ins)[0].dtype);
 }
 
+/// Own kernels do everything meanwhile.
+struct WithoutLibraries {
+  WithoutLibraries() { setenv("DS_CUDA_LIBRARIES", "none", 1); }
+  ~WithoutLibraries() { unsetenv("DS_CUDA_LIBRARIES"); }
+};
+
 class CudaKernels : public testing::TestWithParam<std::string> {
   void TearDown() override {
     emulated::setOrder(emulated::Order::Forward);
@@ -183,6 +189,7 @@ std::string anyFailure(const std::string &op, std::vector<KernelCase> cases) {
 
 // Each barrier is taken out of the kernels that come to it.
 TEST(CudaBarriersSlow, EveryOneMatters) {
+  WithoutLibraries own;
   std::map<std::string, std::vector<std::string>>
       users; // by barrier: the ops whose kernels come to it
   for (const std::string &op : rows()) {
@@ -222,6 +229,19 @@ TEST(CudaOptimizers, BitsAreThoseOfTheCpu) {
   EXPECT_GE(ran, 10);
 }
 #endif
+// What a library computes, our kernels compute, too.
+TEST_P(CudaKernels, MatchWithoutLibraries) {
+  WithoutLibraries own;
+  for (const KernelCase &c : emulatedCases(GetParam())) {
+    const DsKernel *cuda = kernelOf(cudaKernels(), c), *ref = kernelOf(refKernels(), c);
+    if (!cuda || !cuda->prepare)
+      continue; // uses none
+    ASSERT_EQ(difference(c, runKernel(*ref, c), runKernel(*cuda, c, onDevice()),
+                         allowed(c.op, c.ins[0].dtype)),
+              "")
+        << c.name;
+  }
+}
 
 TEST(CudaFaults, LabelsAndIndicesAreTold) {
   auto one = [](DType t, std::vector<int64_t> dims, double v) {

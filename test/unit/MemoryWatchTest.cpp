@@ -69,7 +69,7 @@ const char *looksAtAddresses(const DsLaunch *l, void *) {
 
 Device withRelu(DsRunFn run) {
   static DsKernel kernel; // one test at a time
-  kernel = {"relu", "f32", nullptr, run, nullptr, nullptr};
+  kernel = {"relu", "f32", nullptr, run, nullptr, nullptr, nullptr};
   Device d = refDevice();
   d.kernels.insert(d.kernels.begin(),
                    {"faulty", [](const char *op, DType t) -> const DsKernel * {

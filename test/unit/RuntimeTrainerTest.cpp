@@ -127,7 +127,7 @@ const char *failLater(const DsLaunch *l, void *) {
     to[i] = from[i];
   return nullptr;
 }
-const DsKernel kFailing = {"relu", "f32", nullptr, failLater, nullptr, nullptr};
+const DsKernel kFailing = {"relu", "f32", nullptr, failLater, nullptr, nullptr, nullptr};
 
 TEST(RuntimeTrainer, AFailingKernelStopsAllRanksAndIsNamed) {
   runsLeft = 2;

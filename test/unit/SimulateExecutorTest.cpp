@@ -33,7 +33,7 @@ const char *sleepAwhile(const DsLaunch *l, void *) {
 }
 
 Device sleepingDevice() {
-  static const DsKernel kernel = {"any", "", nullptr, sleepAwhile, nullptr, nullptr};
+  static const DsKernel kernel = {"any", "", nullptr, sleepAwhile, nullptr, nullptr, nullptr};
   return {"sleep", {{"sleep", [](const char *, DType) { return &kernel; }}}};
 }
 

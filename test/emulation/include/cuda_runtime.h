@@ -88,6 +88,7 @@ struct cudaFuncAttributes {
 };
 cudaError_t cudaGetDeviceCount(int *count);
 cudaError_t cudaSetDevice(int device);
+cudaError_t cudaGetDevice(int *device);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int device);
 cudaError_t cudaMemGetInfo(size_t *available, size_t *total);
 cudaError_t cudaDriverGetVersion(int *version);
@@ -131,7 +132,9 @@ cudaError_t enqueue(cudaStream_t s, dim3 grid, dim3 block, size_t shared,
 void failCall(const std::string &name, int64_t n);
 /// Calls of the runtime so far.
 int64_t calls();
-/// Allocations that were not freed.
+/// Allocations, and libraries' objects, that were not freed.
 int64_t liveAllocations();
+/// Unless DS_EMULATED_MISSING names it.
+bool hasLibrary(const std::string &name);
 
 } // namespace ds::emulated

@@ -38,7 +38,7 @@ def main(plugins, out, model, run, updates, worlds, stages):
             "dsexec", path, "--config", golden / f"{run}.ds_config.json", "--world-size", world, "--stage", stage,
             "--micro-batch", rows, "--grad-accum", batch // world // rows, "--set", "stage3_param_persistence_threshold=0",
             "--loss", "ce:logits=logits,labels=labels", "--data", data, "--no-shuffle", "--steps", updates,
-            "--device", "cuda", "--log-json", log, "--save-model", weights, *flags,
+            "--device", "cuda", "--reduction", "exact", "--log-json", log, "--save-model", weights, *flags,
         ]  # fmt: skip
         env = dict(os.environ, DS_PLUGIN_DIR=plugins, DS_EMULATED_CHECKS="0")
         done = subprocess.run([str(c) for c in command], env=env, capture_output=True, text=True)
