@@ -104,8 +104,9 @@ struct PlanConfig {
   /// Of offload "auto": what the planner chose beyond these keys, by name. Buckets that are not here follow the keys.
   std::map<std::string, BucketPlace, std::less<>> bucketPlaces;
   std::vector<std::string> offloadValues;
-  double offloadRatio = 1;    // of the optimizer's elements that the host updates
-  int64_t offloadBuffers = 4; // buckets under way at once between nvme, host and device
+  double offloadRatio = 1;              // of the optimizer's elements that the host updates
+  int64_t offloadBuffers = 4;           // buckets under way at once between nvme, host and device
+  int64_t subGroupSize = 1'000'000'000; // elements that the host updates at once, at most
   bool pinOptimizer = false, pinParam = false; // what of them is in host memory stays there
   std::string nvmePath;                        // folder of the ranks' files
   int64_t aioBlock = 1 << 20, aioDepth = 8;    // bytes of a request, requests in flight

@@ -6,7 +6,7 @@
 // whole bucket that each rank updates in its own slice is gathered again behind it. Optimizer states and scalars change at
 // most once. Inputs are written by `feed` alone, at most once in a program. What looks into a bucket looks at one of its parameters.
 #include "ir/ScheduleNames.h"
-#include "ir/ScheduleVerify.h"
+#include "ir/ScheduleVerifyHeld.h"
 #include "ir/SourceText.h"
 
 #include <algorithm>
@@ -21,19 +21,21 @@ std::string num(int64_t n) { return std::to_string(n); }
 
 class Bindings {
 public:
-  Bindings(const Schedule &s, Findings &f) : s(s), f(f) {}
+  Bindings(const Schedule &s, Findings &f) : s(s), f(f), held(s) {}
   void run();
 
 private:
   struct Update {
-    std::string label;     // the optimizer launch; empty: none
+    struct Part {
+      int64_t begin, end; // bytes in the buffer
+      std::string label;  // the optimizer launch, or what brought its result
+    };
+    std::vector<Part> parts;
+    const SchedProgram *program = nullptr; // of the last part
+    const Instr *last = nullptr;
     bool ownSlice = false; // it wrote only this rank's slice
     bool gathered = false;
-  };
-  /// Weights, a master or a state that a temporary holds as a whole.
-  struct Held {
-    int of = -1;         // the persistent buffer
-    std::string updated; // the optimizer launch that has changed it since; empty: none
+    bool whole(int64_t bytes) const;
   };
 
   void bucket(const BucketInfo &b);
@@ -43,9 +45,7 @@ private:
   void writes(const SchedProgram &p);
   void master(const BucketInfo &b, const std::string &name);
   void weights(const SchedProgram &p, const Instr &i, PlaceRef r);
-  void follow(const SchedProgram &p, const Instr &i);
-  static bool isWhole(const PlaceInfo &at);
-  std::optional<Held> heldBefore(const SchedProgram &p, PlaceRef r) const;
+  void alike(const SchedProgram &p, const Instr &i);
   bool optimizes(const SchedProgram &p, const Instr &i, PlaceRef r) const;
   bool rounds(const SchedProgram &p, const Instr &i, PlaceRef r, const BucketInfo &b);
   void statistics(const SchedProgram &p, const Instr &i, const PlaceInfo &at);
@@ -62,9 +62,7 @@ private:
   std::map<int, const BucketInfo *> bucketOf; // by buffer
   std::map<int, int> masters;                 // state buffer -> weights
   std::map<int, Update> updates;              // by buffer
-  std::map<int, std::string>
-      optimized;            // masters by buffer: the optimizer launch, or what wrote it back
-  std::map<int, Held> held; // by buffer of the current program
+  HeldParts held;
   std::set<std::pair<std::string, int>> tracked;                      // programs and buffers
   std::map<int, std::vector<std::pair<Access, std::string>>> changes; // by state or scalar buffer
 };
@@ -204,52 +202,33 @@ void Bindings::inits() {
   }
 }
 
-/// Whether r is the parameters that the optimizer launch i updates.
-bool isUpdated(const Instr &i, PlaceRef r) {
-  return i.kind == InstrKind::Launch && info(i.op).trait == Trait::Optimizer &&
-         r == i.outs[static_cast<size_t>(updatedResult(i.op))];
-}
-
-/// Follows whole weights, masters and states through transfers, optimizers and roundings of p, in list order.
-void Bindings::follow(const SchedProgram &p, const Instr &i) {
-  bool optimizer = i.kind == InstrKind::Launch && info(i.op).trait == Trait::Optimizer;
-  bool moves = isTransfer(i.kind) || (i.kind == InstrKind::Launch && i.op == OpKind::Cast);
-  std::map<int, std::optional<Held>> after;
-  for (size_t o = 0; o < i.outs.size(); ++o) {
-    PlaceInfo to = resolve(s, p, i.outs[o]);
-    if (isPersistent(to.buffer->kind))
-      continue;
-    std::optional<Held> &from = after[to.bufferIndex];
-    int tied = tiedOperand(i.op, static_cast<int>(o), static_cast<int>(i.ins.size()));
-    if (optimizer && isWhole(to)) // the rounded weights of adam_round come from the master
-      from = heldBefore(p, i.ins[static_cast<size_t>(std::max(tied, 1))]);
-    else if (moves && isWhole(to))
-      from = heldBefore(p, i.ins[0]);
-    if (from && optimizer)
-      from->updated = nameText(i.label);
+/// An optimizer is applied to equal elements of everything that has some of a bucket's.
+void Bindings::alike(const SchedProgram &p, const Instr &i) {
+  std::optional<Held> first;
+  for (int o = 0; isOptimizer(i) && o < bucketOperands(i.op); ++o) {
+    std::optional<Held> h = held.at(p, i.ins[static_cast<size_t>(o)]);
+    if (first && h && h->at != first->at)
+      return f.add("S8", p, i,
+                   "updates elements from " + num(first->at) + " of " +
+                       nameText(s.persistent[static_cast<size_t>(first->of)].name) +
+                       " with those from " + num(h->at) + " of " +
+                       nameText(s.persistent[static_cast<size_t>(h->of)].name));
+    if (!first)
+      first = h;
   }
-  for (const auto &[buffer, from] : after)
-    if (from)
-      held[buffer] = *from;
-    else
-      held.erase(buffer);
 }
 
-bool Bindings::isWhole(const PlaceInfo &at) {
-  return at.begin == at.buffer->offset && at.bytes == at.buffer->type.bytes();
-}
-
-/// What a whole buffer holds: itself if it persists, or what follow() has seen.
-std::optional<Bindings::Held> Bindings::heldBefore(const SchedProgram &p, PlaceRef r) const {
-  PlaceInfo at = resolve(s, p, r);
-  if (!isWhole(at))
-    return std::nullopt;
-  if (isPersistent(at.buffer->kind)) {
-    auto u = optimized.find(at.bufferIndex);
-    return Held{at.bufferIndex, u == optimized.end() ? "" : u->second};
+bool Bindings::Update::whole(int64_t bytes) const {
+  std::vector<Part> order = parts;
+  std::sort(order.begin(), order.end(),
+            [](const Part &a, const Part &b) { return a.begin < b.begin; });
+  int64_t end = 0;
+  for (const Part &part : order) {
+    if (part.begin > end)
+      return false;
+    end = std::max(end, part.end);
   }
-  auto it = held.find(at.bufferIndex);
-  return it == held.end() ? std::nullopt : std::optional(it->second);
+  return end == bytes;
 }
 
 /// A write to a weight buffer.
@@ -271,7 +250,7 @@ void Bindings::weights(const SchedProgram &p, const Instr &i, PlaceRef r) {
     if (i.kind == InstrKind::AllGather && u.gathered)
       return f.add("S8", p, i, "gathers the weights " + name + ", which are gathered already");
     PlaceInfo from = i.ins.empty() ? PlaceInfo{} : resolve(s, p, i.ins[0]);
-    if (i.kind != InstrKind::AllGather || u.label.empty() || r.isView ||
+    if (i.kind != InstrKind::AllGather || u.parts.empty() || r.isView ||
         from.bufferIndex != at.bufferIndex || !from.rankStride)
       return f.add(
           "S8", p, i,
@@ -281,13 +260,16 @@ void Bindings::weights(const SchedProgram &p, const Instr &i, PlaceRef r) {
     u.gathered = true;
     return;
   }
-  if (!u.label.empty())
-    return f.add("S8", p, i, "updates " + name + ", which " + u.label + " has updated already");
-  u.label = nameText(i.label);
-  u.ownSlice = at.rankStride != 0 && at.bytes != at.buffer->type.bytes();
-  int64_t covered = at.rankStride ? at.rankStride * s.world() : at.bytes;
-  if (at.begin != at.buffer->offset || covered != at.buffer->type.bytes())
-    f.add("S8", p, i, "updates only a part of " + name);
+  int64_t begin = at.begin - at.buffer->offset;
+  int64_t end = begin + (at.rankStride ? at.rankStride * s.world() : at.bytes);
+  for (const Update::Part &part : u.parts)
+    if (begin < part.end && part.begin < end)
+      return f.add("S8", p, i,
+                   "updates " + name + ", which " + part.label + " has updated already");
+  u.parts.push_back({begin, end, nameText(i.label)});
+  u.program = &p;
+  u.last = &i;
+  u.ownSlice |= at.rankStride != 0 && at.bytes != at.buffer->type.bytes();
 }
 
 /// Whether i is the optimizer of these weights, or brings back what one has updated in another space.
@@ -296,11 +278,13 @@ bool Bindings::optimizes(const SchedProgram &p, const Instr &i, PlaceRef r) cons
     return isUpdated(i, r);
   if (!isTransfer(i.kind))
     return false;
-  std::optional<Held> from = heldBefore(p, i.ins[0]);
-  return from && from->of == resolve(s, p, r).bufferIndex && !from->updated.empty();
+  std::optional<Held> from = held.at(p, i.ins[0]);
+  PlaceInfo to = resolve(s, p, r);
+  return from && from->of == to.bufferIndex && from->at == HeldParts::firstElem(to) &&
+         !from->updated.empty();
 }
 
-/// Whether i rounds the whole master of b, which an optimizer, or i itself, has updated before, or brings here what was
+/// Whether i rounds a master of b, which an optimizer, or i itself, has updated before, or brings here what was
 /// rounded in another space. Where types are equal there is nothing to round.
 bool Bindings::rounds(const SchedProgram &p, const Instr &i, PlaceRef r, const BucketInfo &b) {
   bool fused = i.kind == InstrKind::Launch && i.op == OpKind::AdamRound && r == i.outs[0];
@@ -309,14 +293,19 @@ bool Bindings::rounds(const SchedProgram &p, const Instr &i, PlaceRef r, const B
     return false;
   PlaceRef operand = i.ins[fused ? 1 : 0];
   PlaceInfo at = resolve(s, p, r), place = resolve(s, p, operand);
-  std::optional<Held> from = heldBefore(p, operand);
+  std::optional<Held> from = held.at(p, operand);
   auto m = masters.find(from ? from->of : place.bufferIndex);
   if (m == masters.end() || m->second != at.bufferIndex)
     return false;
   if (from && !fused && from->updated.empty())
     f.add("S8", p, i, "rounds " + nameText(b.master) + ", which no optimizer has updated yet");
+  int64_t first = HeldParts::firstElem(at);
   if (!from || place.type->elems() != at.type->elems())
     f.add("S8", p, i, "rounds only a part of " + nameText(b.master));
+  else if (from->at != first)
+    f.add("S8", p, i,
+          "rounds elements from " + num(from->at) + " of " + nameText(b.master) +
+              " to those from " + num(first) + " of " + nameText(b.name));
   return true;
 }
 
@@ -342,10 +331,15 @@ void Bindings::once(const SchedProgram &p, const Instr &i, PlaceRef r) {
   bool weights = isUpdated(i, r);
   auto m = masters.find(a.buffer);
   bool back = isTransfer(i.kind) && m != masters.end(); // of what was updated elsewhere
-  if (std::optional<Held> from = back ? heldBefore(p, i.ins[0]) : std::nullopt; from)
-    back = from->of == a.buffer && !from->updated.empty();
+  if (std::optional<Held> from = back ? held.at(p, i.ins[0]) : std::nullopt; from)
+    back = from->of == a.buffer && from->at == HeldParts::firstElem(resolve(s, p, r)) &&
+           !from->updated.empty();
+  if (std::optional<Held> from = isTransfer(i.kind) ? held.at(p, i.ins[0]) : std::nullopt;
+      from && from->of == a.buffer && from->at != HeldParts::firstElem(resolve(s, p, r)))
+    f.add("S8", p, i,
+          "brings elements from " + num(from->at) + " of " + nameText(*a.name) + " back to others");
   if (m != masters.end() && (weights || back))
-    optimized[a.buffer] = nameText(i.label);
+    held.update(p, r, nameText(i.label));
   else if (weights || m != masters.end())
     f.add("S8", p, i,
           weights ? "updates " + nameText(*a.name) + ", which is neither weights nor their master"
@@ -381,11 +375,22 @@ void Bindings::gathered(const SchedProgram &p, std::map<int, const BucketInfo *>
   }
 }
 
-/// Views of whole buckets span exactly one parameter.
+/// Views of whole buckets span exactly one parameter, but for the slices of an update.
 void Bindings::views(const SchedProgram &p, const std::map<int, const BucketInfo *> &holds) {
-  for (const View &v : p.views) {
+  std::set<int> computed; // with, other than element by element in an update
+  for (const Instr &i : p.instrs) {
+    bool cast = i.kind == InstrKind::Launch && i.op == OpKind::Cast;
+    bool updates = p.name == "update" && (isTransfer(i.kind) || isOptimizer(i) || cast);
+    for (const auto *list : {&i.ins, &i.outs})
+      for (PlaceRef r : *list)
+        if (r.isView && !updates)
+          computed.insert(r.index);
+  }
+  for (size_t k = 0; k < p.views.size(); ++k) {
+    const View &v = p.views[k];
     auto it = holds.find(v.buffer);
-    if (it == holds.end() || !it->second || it->second->segments.empty() || v.own)
+    if (it == holds.end() || !it->second || it->second->segments.empty() || v.own ||
+        (p.name == "update" && !computed.count(static_cast<int>(k))))
       continue;
     const BucketInfo &b = *it->second;
     bool one = std::any_of(b.segments.begin(), b.segments.end(), [&](const SegmentInfo &g) {
@@ -403,8 +408,9 @@ void Bindings::views(const SchedProgram &p, const std::map<int, const BucketInfo
 
 void Bindings::writes(const SchedProgram &p) {
   std::map<int, std::string> fed;
-  held.clear();
+  held.begin();
   for (const Instr &i : p.instrs) {
+    alike(p, i);
     for (PlaceRef r : i.outs) {
       PlaceInfo at = resolve(s, p, r);
       bool input = at.buffer->kind == BufferKind::Input, feed = i.kind == InstrKind::Feed;
@@ -422,7 +428,7 @@ void Bindings::writes(const SchedProgram &p) {
         f.add("S8", p, i,
               "feeds " + nameText(*at.name) + ", which " + it->second + " has fed already");
     }
-    follow(p, i);
+    held.follow(p, i);
   }
 }
 
@@ -457,12 +463,14 @@ void Bindings::run() {
       if (b->running && p.name.rfind("micro.", 0) == 0 && !tracked.count({p.name, buffer}))
         f.add("S8", at.line,
               "nothing in " + p.name + " updates the running statistics " + nameText(b->name));
-    if (b->trainable && u.label.empty())
+    if (b->trainable && u.parts.empty())
       f.add("S8", at.line, "nothing in update changes the trainable bucket " + nameText(b->name));
+    else if (u.last && !u.whole(at.type.bytes()))
+      f.add("S8", *u.program, *u.last, "updates only a part of " + nameText(b->name));
     else if (u.ownSlice && !u.gathered)
       f.add("S8", at.line,
-            "update changes this rank's slice of " + nameText(b->name) + " in " + u.label +
-                ", but never gathers the whole again");
+            "update changes this rank's slice of " + nameText(b->name) + " in " +
+                u.parts.back().label + ", but never gathers the whole again");
   }
 }
 

@@ -73,6 +73,9 @@ private:
       alone; // launches' results that have a buffer to themselves: how many came before
 };
 
+/// Cuts large updates on the host into slices (OffloadSlices.cpp).
+Status sliceUpdates(const Schedule &s, SchedProgram &update, const PlanConfig &c);
+
 /// Assigns offsets (D8), adds the waits that reuse of bytes needs to comm instructions, sets arenas.
 Status planMemory(Schedule &s, const PlanConfig &c);
 

@@ -229,6 +229,8 @@ private:
       prog.returns.push_back(ref(storage.at(r), r->name));
       prog.returnNames.push_back(r->name);
     }
+    if (p.name == "update")
+      TRY(sliceUpdates(out, prog, config));
     out.programs.push_back(std::move(prog));
     return {};
   }

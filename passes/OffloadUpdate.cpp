@@ -230,9 +230,6 @@ private:
     }
   }
 
-  // In the order of the list a transfer's staging memory lives from what fills it to what empties it. So reads come some
-  // buckets ahead of their optimizer and what it leaves goes one behind, without reads some: `buffers` buckets are under way
-  // at once.
   void arrange() {
     if (stages.empty())
       return;
@@ -243,8 +240,6 @@ private:
     });
     auto n = static_cast<int64_t>(stages.size());
     bool reads = llvm::any_of(stages, [](const Staged &s) { return !s.before.empty(); });
-    int64_t behind = std::clamp<int64_t>(plan.buffers - 1, 0, reads ? 1 : n),
-            ahead = std::max<int64_t>(0, plan.buffers - 1 - behind);
     Op *first = nullptr; // the first op that is behind all of them
     llvm::SmallPtrSet<Op *, 32> all;
     for (Staged &s : stages)
@@ -264,14 +259,9 @@ private:
           update.append(op);
       }
     };
-    for (int64_t t = -ahead; t < n + behind; ++t) {
-      if (t + ahead < n)
-        place(stages[t + ahead].before);
-      if (t >= 0 && t < n)
-        place(stages[t].at);
-      if (t - behind >= 0 && t - behind < n)
-        place(stages[t - behind].behind);
-    }
+    inUpdateOrder(
+        n, plan.buffers, reads, [&](int64_t k) { place(stages[k].before); },
+        [&](int64_t k) { place(stages[k].at); }, [&](int64_t k) { place(stages[k].behind); });
   }
 
   Module &module;

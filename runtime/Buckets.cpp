@@ -5,9 +5,7 @@
 
 namespace ds {
 
-std::vector<DsRun> bucketRuns(const BucketInfo &b, int64_t elems, int64_t rank, int64_t world) {
-  int64_t begin = elems == b.elems ? 0 : rank * (b.elems / world);
-  int64_t end = begin + elems;
+std::vector<DsRun> bucketRuns(const BucketInfo &b, int64_t begin, int64_t end) {
   std::vector<DsRun> runs;
   for (const SegmentInfo &g : b.segments) {
     int64_t lo = std::max(begin, g.at), hi = std::min(end, g.at + Type(b.dtype, g.shape).elems());

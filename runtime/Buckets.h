@@ -8,8 +8,8 @@
 
 namespace ds {
 
-/// The runs of a buffer of `elems` elements that holds the bucket whole, or rank's slice of it (then positions
-/// count from the slice's start). One run for each segment: sums never cross parameters.
-std::vector<DsRun> bucketRuns(const BucketInfo &b, int64_t elems, int64_t rank, int64_t world);
+/// The runs of a buffer that holds elements [begin, end) of the bucket; positions count from begin. One run for each
+/// segment: sums never cross parameters.
+std::vector<DsRun> bucketRuns(const BucketInfo &b, int64_t begin, int64_t end);
 
 } // namespace ds

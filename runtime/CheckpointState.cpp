@@ -56,7 +56,10 @@ std::vector<StateSlot> stateSlots(const Schedule &s) {
           continue;
         PlaceInfo at = homeOf(s, s.programs[p], k, i.ins[o]);
         int bucket = map.bucketOf(p, at.bufferIndex);
-        if (bucket >= 0 && at.buffer->kind == BufferKind::State)
+        bool isFirst = std::none_of(out.begin(), out.end(), [&](const StateSlot &known) {
+          return known.buffer == at.bufferIndex; // large updates run in slices
+        });
+        if (bucket >= 0 && at.buffer->kind == BufferKind::State && isFirst)
           out.push_back(slotOf(s, static_cast<size_t>(bucket), at.bufferIndex, name));
       }
     }

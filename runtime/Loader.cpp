@@ -355,6 +355,24 @@ private:
     return {};
   }
 
+  /// Elements from `first` on of the `of` that a buffer, or a rank's slice of it, has.
+  struct Extent {
+    int64_t first, of;
+  };
+  static Extent extentOf(const PlaceInfo &at) {
+    if (at.rankStride || !isPersistent(at.buffer->kind))
+      return {0, at.type->elems()};
+    return {(at.begin - at.buffer->offset) / byteSize(at.type->dtype), at.buffer->type.elems()};
+  }
+
+  // Temporaries may hold a slice of a large update, as something that persists says: states, or gradients.
+  static Extent extentOfSlice(const std::vector<PlaceInfo> &ins, size_t count) {
+    for (size_t i = 0; i < count; ++i)
+      if (isPersistent(ins[i].buffer->kind))
+        return extentOf(ins[i]);
+    return extentOf(ins[0]);
+  }
+
   // The optimizer's elementwise operands have the bucket's runs; a sum of squares has each operand's own.
   Status setRuns(size_t p, const Instr &in, const std::vector<PlaceInfo> &ins, DsLaunch &launch) {
     size_t count =
@@ -365,14 +383,16 @@ private:
     auto &counts = out.runCounts.emplace_back(ins.size(), 0);
     for (size_t i = 0; i < std::min(count, ins.size()); ++i) {
       int b = buckets.bucketOf(p, ins[i].bufferIndex);
-      int64_t elems = ins[i].type->elems();
       if (b < 0)
         return Status::internal(fmt::format("operand {} belongs to no bucket", *ins[i].name));
       const BucketInfo &bucket = s.buckets[static_cast<size_t>(b)];
-      if (elems != bucket.elems && elems * s.world() != bucket.elems)
-        return Status::internal(fmt::format("operand {} has {} elements, its bucket {} has {}",
-                                            *ins[i].name, elems, bucket.name, bucket.elems));
-      auto &runs = out.runLists.emplace_back(bucketRuns(bucket, elems, options.rank, s.world()));
+      int64_t elems = ins[i].type->elems();
+      Extent e = in.op == OpKind::SumSquares ? extentOf(ins[i]) : extentOfSlice(ins, count);
+      if (e.of != bucket.elems && e.of * s.world() != bucket.elems)
+        return Status::internal(fmt::format("operand {} is of {} elements, its bucket {} has {}",
+                                            *ins[i].name, e.of, bucket.name, bucket.elems));
+      int64_t begin = e.first + (e.of == bucket.elems ? 0 : options.rank * e.of);
+      auto &runs = out.runLists.emplace_back(bucketRuns(bucket, begin, begin + elems));
       runs.reserve(1); // a null list would mean "all elements"; this rank may own padding only
       pointers[i] = runs.data();
       counts[i] = static_cast<int32_t>(runs.size());

@@ -116,6 +116,7 @@ PlanConfig oneRank(PlanConfig c) {
   c.reduce = c.recompute = c.offloadOptimizer = c.offloadParam = "";
   c.offloadRatio = plain.offloadRatio;
   c.offloadBuffers = plain.offloadBuffers;
+  c.subGroupSize = plain.subGroupSize;
   return c;
 }
 

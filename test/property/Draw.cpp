@@ -66,6 +66,7 @@ static void drawOffload(Choices &c, PlanConfig &p) {
     p.offloadOptimizer = place();
     p.offloadRatio = c.chance(30) ? 0.5 : 1;
     p.offloadBuffers = 1 + c.below(4);
+    p.subGroupSize = c.chance(50) ? 1 + c.below(600) : p.subGroupSize;
   }
   if ((p.stage == 3 || p.world == 1) && c.chance(40))
     p.offloadParam = place();

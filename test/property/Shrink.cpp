@@ -156,6 +156,7 @@ private:
     set(&PlanConfig::offloadParam, std::string());
     set(&PlanConfig::offloadRatio, plain.offloadRatio);
     set(&PlanConfig::offloadBuffers, plain.offloadBuffers);
+    set(&PlanConfig::subGroupSize, plain.subGroupSize);
     for (int64_t stage : {0, 1, 2})
       if (stage < best.spec.config.stage)
         attempt([&](CaseSpec &s) { s.config.stage = stage; });

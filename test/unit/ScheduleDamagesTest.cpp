@@ -47,12 +47,14 @@ struct Base {
   bool overlap = true, carry = false, adam = true, half = false;
   bool optimizer = false, param = false; // lie in host memory
   bool nvme = false;                     // on nvme instead
+  bool slices = false;                   // updates run slice by slice
   std::string str() const {
     return std::string(tied ? "tied" : "mlp") + " stage " + std::to_string(stage) + " accum " +
            std::to_string(gradAccum) + " world " + std::to_string(world) +
            (overlap ? "" : " no overlap") + (carry ? " carry" : "") + (adam ? " adamw" : " sgd") +
            (half ? " bf16" : "") + (optimizer ? " optimizer on host" : "") +
-           (param ? " parameters on host" : "") + (nvme ? " or nvme" : "");
+           (param ? " parameters on host" : "") + (nvme ? " or nvme" : "") +
+           (slices ? " in slices" : "");
   }
 };
 
@@ -74,6 +76,11 @@ Schedule planned(const Base &b) {
   const char *where = b.nvme ? "nvme" : "cpu";
   c.offloadOptimizer = b.optimizer ? where : "";
   c.offloadParam = b.param ? where : "";
+  if (b.slices) {
+    c.subGroupSize = 256; // on nvme whole blocks
+    c.offloadBuffers = b.nvme ? 3 : 2;
+    c.reduceBucketSize = c.allgatherBucketSize = b.nvme ? 4096 : 1024;
+  }
   if (b.tied) {
     c.freeze = "f";
     c.workspaceBytes = [](OpKind op, const std::vector<Type> &, const std::vector<Type> &,
@@ -276,6 +283,13 @@ std::vector<Base> offloaded() {
   for (int stage = 0; stage < 4; ++stage) { // and reads and writes
     Base b{stage == 1, stage, 1 + stage % 2, stage ? 2 : 1, true, stage != 0};
     b.optimizer = b.nvme = true, b.param = stage == 3, b.half = stage == 2;
+    all.push_back(b);
+  }
+  for (int which = 0; which < 5; ++which) { // and updates in slices
+    Base b{which == 1, which < 2 ? 0 : which - 1, 1 + which % 2, which < 2 ? 1 : 2, true,
+           which != 1};
+    b.optimizer = b.slices = true, b.nvme = which == 0 || which == 2, b.half = which % 2 == 1;
+    b.param = which == 4;
     all.push_back(b);
   }
   return all;
