@@ -34,6 +34,30 @@ Status shapeLayerNormGrad(const ShapeArgs &c) {
   return addResult(c, x.dtype, tail(x.dims, axis));
 }
 
+// rms_norm (x, scale) -> y, rstd.
+Status shapeRmsNorm(const ShapeArgs &c) {
+  const Type &x = c.in[0];
+  TRY(wantKind(c, 0, Kinds::Float, "rms_norm_1"));
+  TRY_ASSIGN(int64_t axis, normalAxis(c, c.attrs.i("axis", -1), x.rank(), "rms_norm_2"));
+  TRY(wantType(c, 1, x.dtype, tail(x.dims, axis), "rms_norm_3"));
+  if (!(c.attrs.f("eps", 1e-5) >= 0))
+    return c.error("eps " + doubleText(c.attrs.f("eps", 1e-5)) + " is less than 0", "rms_norm_4");
+  TRY(addResult(c, x.dtype, x.dims));
+  return addResult(c, accumType(x.dtype), head(x.dims, axis));
+}
+
+// rms_norm_grad (dy, x, scale, rstd) -> dx, dscale.
+Status shapeRmsNormGrad(const ShapeArgs &c) {
+  const Type &x = c.in[1];
+  TRY(wantKind(c, 1, Kinds::Float, "rms_norm_grad_1"));
+  TRY_ASSIGN(int64_t axis, normalAxis(c, c.attrs.i("axis", -1), x.rank(), "rms_norm_grad_2"));
+  TRY(wantType(c, 0, x.dtype, x.dims, "rms_norm_grad_3"));
+  TRY(wantType(c, 2, x.dtype, tail(x.dims, axis), "rms_norm_grad_3"));
+  TRY(wantType(c, 3, accumType(x.dtype), head(x.dims, axis), "rms_norm_grad_3"));
+  TRY(addResult(c, x.dtype, x.dims));
+  return addResult(c, x.dtype, tail(x.dims, axis));
+}
+
 static Status wantChannels(const ShapeArgs &c, int x, const char *rule) {
   TRY(wantKind(c, x, Kinds::Float, "batch_norm_1"));
   if (c.in[x].rank() < 2)
@@ -110,6 +134,48 @@ Status shapeCrossEntropyGrad(const ShapeArgs &c) {
   TRY(wantType(c, 2, accumType(c.in[0].dtype), c.in[1].dims, "cross_entropy_5"));
   TRY(wantType(c, 3, DType::F64, {}, "cross_entropy_5"));
   return addResult(c, c.in[0].dtype, c.in[0].dims);
+}
+
+// Operands of both linear_cross_entropy ops: x[..,C], w[C,V] or [V,C], labels[..], then inv, and bias[V] behind.
+static Status checkLinearLoss(const ShapeArgs &c, int numInverses) {
+  TRY(wantKind(c, 0, Kinds::Float, "linear_cross_entropy_1"));
+  TRY(wantSameDType(c, 1, 0, "linear_cross_entropy_1"));
+  const Type &x = c.in[0], &w = c.in[1], &labels = c.in[2];
+  if (x.rank() < 1 || w.rank() != 2)
+    return c.error("x is " + typeText(x) + " and w " + typeText(w) +
+                       ", expected rows [.., C] and a matrix",
+                   "linear_cross_entropy_2");
+  bool trans = c.attrs.flag("trans_w");
+  if (w.dims[trans ? 1 : 0] != x.dims.back())
+    return c.error("inner sizes differ: x has " + std::to_string(x.dims.back()) + ", w has " +
+                       std::to_string(w.dims[trans ? 1 : 0]),
+                   "linear_cross_entropy_2");
+  if (labels.dtype != DType::I64 && labels.dtype != DType::I32)
+    return c.error("labels are " + typeText(labels) + ", expected i64 or i32",
+                   "linear_cross_entropy_3");
+  TRY(wantType(c, 2, labels.dtype, head(x.dims, x.rank() - 1), "linear_cross_entropy_4"));
+  for (int i = 0; i < numInverses; ++i)
+    TRY(wantType(c, 3 + i, DType::F64, {}, "linear_cross_entropy_5"));
+  int bias = 3 + numInverses;
+  if (static_cast<int>(c.in.size()) > bias)
+    TRY(wantType(c, bias, x.dtype, {w.dims[trans ? 0 : 1]}, "linear_cross_entropy_6"));
+  return {};
+}
+
+// linear_cross_entropy (x, w, labels, inv[, bias]) -> loss.
+Status shapeLinearCrossEntropy(const ShapeArgs &c) {
+  TRY(checkLinearLoss(c, 1));
+  return addResult(c, accumType(c.in[0].dtype), {});
+}
+
+// linear_cross_entropy_grad (x, w, labels, inv, scaled[, bias]) -> loss, dx, dw, dbias.
+Status shapeLinearCrossEntropyGrad(const ShapeArgs &c) {
+  TRY(checkLinearLoss(c, 2));
+  const Type &x = c.in[0], &w = c.in[1];
+  TRY(addResult(c, accumType(x.dtype), {}));
+  TRY(addResult(c, x.dtype, x.dims));
+  TRY(addResult(c, w.dtype, w.dims));
+  return addResult(c, w.dtype, {w.dims[c.attrs.flag("trans_w") ? 0 : 1]});
 }
 
 static Status checkMse(const ShapeArgs &c) {

@@ -13,12 +13,25 @@ namespace ds {
 
 namespace {
 
+// The operand of a loss that is the window's inverse count, or -1.
+int inverseOperand(OpKind k) {
+  switch (k) {
+  case OpKind::CrossEntropy:
+  case OpKind::Mse:
+    return 2;
+  case OpKind::LinearCrossEntropy:
+    return 3;
+  default:
+    return -1;
+  }
+}
+
 // The f64 values that a count or the inverse of a loss is computed from.
 void findCounts(Program &p, llvm::DenseSet<Value *> &found) {
   llvm::SmallVector<Value *, 8> work;
   for (Op &op : p.ops)
-    if (op.kind == OpKind::CrossEntropy || op.kind == OpKind::Mse)
-      work.push_back(op.operands[2]);
+    if (int i = inverseOperand(op.kind); i >= 0)
+      work.push_back(op.operands[i]);
     else if (op.kind == OpKind::InvCount)
       work.push_back(op.result());
   while (!work.empty()) {
@@ -38,13 +51,12 @@ Status convertOps(Module &m, Program &p, const llvm::DenseSet<Value *> &counts,
       if (const AttrValue *v = op.attrs.find(attr))
         if (auto d = dtypeFromText(std::get<std::string>(*v)); d && isFloat(*d))
           op.attrs.set(attr, to);
-    bool isLoss = op.kind == OpKind::CrossEntropy || op.kind == OpKind::Mse;
     if (op.kind == OpKind::Cast)
       continue;
     b.before = &op;
     b.origin = op.origin;
     for (size_t i = 0; i < op.operands.size(); ++i)
-      if (counts.count(op.operands[i]) && !(isLoss && i == 2))
+      if (counts.count(op.operands[i]) && inverseOperand(op.kind) != static_cast<int>(i))
         op.setOperand(static_cast<int>(i), b.op(OpKind::Cast, {op.operands[i]},
                                                 op.operands[i]->name + "." + to, {{"to", to}}));
   }

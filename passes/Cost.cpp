@@ -129,11 +129,34 @@ double productFlops(const Schedule &s, const SchedProgram &p, const Instr &i) {
     return 2 * static_cast<double>(type(y).elems()) * static_cast<double>(type(w).elems()) /
            channels;
   };
+  // Products over q's and over v's elements, of every query with the keys that it sees.
+  auto attention = [&](const Instr &op, int q, int overDepth, int overWidth) {
+    const Type &queries = type(op.ins[q]), &keys = type(op.ins[q + 1]),
+               &values = type(op.ins[q + 2]);
+    int row = op.attrs.flag("rows_first") ? 1 : 2;
+    auto t = static_cast<double>(queries.dims[row]), s = static_cast<double>(keys.dims[row]);
+    double seen = op.attrs.flag("causal") ? std::min(s, (std::min(t, s) + 1) / 2) : s;
+    double rows = static_cast<double>(queries.dims[0]) * static_cast<double>(queries.dims[1]) *
+                  static_cast<double>(queries.dims[2]);
+    return 2 * rows * seen *
+           (overDepth * static_cast<double>(queries.dims[3]) +
+            overWidth * static_cast<double>(values.dims[3]));
+  };
   switch (i.op) {
   case OpKind::Matmul: {
     const Type &a = type(i.ins[0]);
     auto inner = static_cast<double>(a.dims[a.dims.size() - (i.attrs.flag("trans_a") ? 2 : 1)]);
     return 2 * inner * static_cast<double>(type(i.outs[0]).elems());
+  }
+  case OpKind::Attention: // q k^T, p v
+    return attention(i, 0, 1, 1);
+  case OpKind::AttentionGrad: // q k^T, ds k, ds^T q; do v^T, p^T do
+    return attention(i, 1, 3, 2);
+  case OpKind::LinearCrossEntropy:
+  case OpKind::LinearCrossEntropyGrad: {
+    const Type &x = type(i.ins[0]), &w = type(i.ins[1]);
+    auto rows = static_cast<double>(x.elems() / std::max<int64_t>(1, x.dims.back()));
+    return (i.op == OpKind::LinearCrossEntropy ? 2 : 6) * rows * static_cast<double>(w.elems());
   }
   case OpKind::Conv:
     return convolution(i.outs[0], i.ins[1]);

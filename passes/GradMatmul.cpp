@@ -50,6 +50,32 @@ Status gradLayerNorm(GradCtx &c) {
   return {};
 }
 
+Status gradRmsNorm(GradCtx &c) {
+  Op *g = c.b.create(OpKind::RmsNormGrad, {c.dy, c.x(0), c.x(1), c.y(1)}, {c.name(0), c.name(1)},
+                     {{"axis", c.op.attrs.i("axis", -1)}});
+  for (int i : {0, 1})
+    if (c.wants(i))
+      c.set(i, g->result(i));
+  return {};
+}
+
+// Probabilities are computed again from the scores and lse.
+Status gradAttention(GradCtx &c) {
+  bool mask = c.op.operands.size() > 3;
+  if (mask && c.wants(3))
+    return Status::error("attention has no gradient for its mask, which depends on a parameter")
+        .at(c.op.origin.node.empty() ? "%" + c.y()->name : "onnx(" + c.op.origin.node + ")");
+  llvm::SmallVector<Value *, 7> operands{c.dy, c.x(0), c.x(1), c.x(2), c.y(0), c.y(1)};
+  if (mask)
+    operands.push_back(c.x(3));
+  Op *g =
+      c.b.create(OpKind::AttentionGrad, operands, {c.name(0), c.name(1), c.name(2)}, c.op.attrs);
+  for (int i = 0; i < 3; ++i)
+    if (c.wants(i))
+      c.set(i, g->result(i));
+  return {};
+}
+
 Status gradBatchNorm(GradCtx &c) {
   Op *g = c.b.create(OpKind::BatchNormGrad, {c.dy, c.x(0), c.x(1), c.y(1), c.y(2)},
                      {c.name(0), c.name(1), c.name(2)}, {{"eps", c.op.attrs.f("eps", 1e-5)}});
@@ -60,8 +86,8 @@ Status gradBatchNorm(GradCtx &c) {
 }
 
 // The window's inverse count, times dy where the loss is scaled further: before anything is rounded to 16 bits.
-static Value *scaledInverse(GradCtx &c) {
-  Value *inv = c.x(2), *dy = c.dy;
+static Value *scaledInverse(GradCtx &c, int operand = 2) {
+  Value *inv = c.x(operand), *dy = c.dy;
   if (c.seedIsOne())
     return inv;
   if (dy->type.dtype != inv->type.dtype)
@@ -72,6 +98,22 @@ static Value *scaledInverse(GradCtx &c) {
 Status gradCrossEntropy(GradCtx &c) {
   c.set(0, c.make(OpKind::CrossEntropyGrad, {c.x(0), c.x(1), c.y(1), scaledInverse(c)}, 0,
                   {{"ignore_index", c.op.attrs.i("ignore_index", -100)}}));
+  return {};
+}
+
+// The same op gives the loss again: fuse-head lets it be the only one.
+Status gradLinearCrossEntropy(GradCtx &c) {
+  llvm::SmallVector<Value *, 6> operands{c.x(0), c.x(1), c.x(2), c.x(3), scaledInverse(c, 3)};
+  bool bias = c.op.operands.size() > 4;
+  if (bias)
+    operands.push_back(c.x(4));
+  Op *g = c.b.create(
+      OpKind::LinearCrossEntropyGrad, operands,
+      {c.y()->name + ".re", c.name(0), c.name(1), bias ? c.name(4) : c.name(1) + ".bias"},
+      c.op.attrs);
+  for (auto [operand, result] : {std::pair(0, 1), {1, 2}, {4, 3}})
+    if (operand < static_cast<int>(c.op.operands.size()) && c.wants(operand))
+      c.set(operand, g->result(result));
   return {};
 }
 

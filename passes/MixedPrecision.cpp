@@ -68,8 +68,11 @@ Rule ruleOf(OpKind k) {
   case OpKind::Conv:
   case OpKind::Softmax:
   case OpKind::LayerNorm:
+  case OpKind::RmsNorm:
+  case OpKind::Attention:
   case OpKind::BatchNorm:    // statistics are f32
   case OpKind::CrossEntropy: // logits; the loss is f32
+  case OpKind::LinearCrossEntropy:
     return Rule::Half;
   case OpKind::Exp:
   case OpKind::Log:

@@ -118,7 +118,13 @@ private:
     case OpKind::Softmax:
     case OpKind::LogSoftmax:
     case OpKind::LayerNorm:
+    case OpKind::RmsNorm:
       return bySample(op.operands[0]) && axisBehind("axis");
+    case OpKind::Attention: // a mask is the same for all samples, or has one part for each
+      return samples == 0 && bySample(op.operands[0]) && bySample(op.operands[1]) &&
+             bySample(op.operands[2]) &&
+             (op.operands.size() == 3 || !bySample(op.operands[3]) ||
+              op.operands[3]->type.rank() == 4);
     case OpKind::Concat:
       return axisBehind("axis");
     case OpKind::Gather: // from a table by the samples' indices, or within samples

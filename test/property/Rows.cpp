@@ -35,6 +35,9 @@ const std::vector<std::pair<OpKind, const char *>> &notDrawn() {
       {OpKind::GatherGrad, gradient},
       {OpKind::SoftmaxGrad, gradient},
       {OpKind::LayerNormGrad, gradient},
+      {OpKind::RmsNormGrad, gradient},
+      {OpKind::AttentionGrad, gradient},
+      {OpKind::LinearCrossEntropyGrad, gradient},
       {OpKind::BatchNormGrad, gradient},
       {OpKind::ConvGradWeight, gradient},
       {OpKind::MaxPoolGrad, gradient},
@@ -65,6 +68,7 @@ const std::vector<std::pair<OpKind, const char *>> &notDrawn() {
       {OpKind::Track, "the importer makes it, for statistics of batches"},
       {OpKind::InvCount, "the count of a whole micro-batch mixes samples"},
       {OpKind::Mse, "the config's loss draws it"},
+      {OpKind::LinearCrossEntropy, "it is a loss; the config's loss draws those"},
       {OpKind::CrossEntropy, "the config's loss and the head draw it"},
   };
   return list;

@@ -61,6 +61,31 @@ static Value *attention(GraphMaker &g, Value *x, Value *y) {
   return g.op(OpKind::Matmul, {g.op(OpKind::Softmax, {scores}), x});
 }
 
+// The fused op: heads, repeated or not, of either layout, under any mask.
+static Value *fusedAttention(GraphMaker &g, Value *x, Value *y) {
+  x = threeAxes(g, x);
+  y = g.sameDims(y, x->type.dims);
+  int64_t b = x->type.dims[0], t = x->type.dims[1], d = x->type.dims[2];
+  bool rowsFirst = g.choose.chance(50), causal = g.choose.chance(40);
+  Dims one = rowsFirst ? Dims{b, t, 1, d} : Dims{b, 1, t, d};
+  Value *k = g.reshape(x, one), *v = g.reshape(y, one), *q = k;
+  if (g.choose.chance(50)) // two heads of q for one of k and v
+    q = g.op(OpKind::Concat, {k, g.scaled(v, 0.5)}, {{"axis", rowsFirst ? 2 : 1}});
+  llvm::SmallVector<Value *, 4> operands{q, k, v};
+  if (g.choose.chance(40))
+    operands.push_back(g.constant({t, t}, -1, 1));
+  Value *o = g.op(OpKind::Attention, operands,
+                  {{"scale", scaleFor(d)}, {"causal", causal}, {"rows_first", rowsFirst}});
+  return g.reshape(o, {b, o->type.elems() / b / d, d});
+}
+
+static Value *rmsNorm(GraphMaker &g, Value *x, Value *) {
+  x = g.matrix(x);
+  int64_t axis = g.axis(x);
+  Dims tail(x->type.dims.begin() + axis, x->type.dims.end());
+  return g.op(OpKind::RmsNorm, {x, g.plus(g.param(tail, 0.2), 1)}, {{"axis", axis}, {"eps", 0.1}});
+}
+
 static Value *softmax(GraphMaker &g, Value *x, Value *) {
   x = g.matrix(x);
   if (g.choose.chance(50))
@@ -111,6 +136,8 @@ void addMatrixRows(std::vector<Row> &r) {
       {"attention", {OpKind::Matmul, OpKind::Softmax, OpKind::Trilu, OpKind::Where}, attention});
   r.push_back({"softmax", {OpKind::Softmax, OpKind::LogSoftmax}, softmax});
   r.push_back({"layer_norm", {OpKind::LayerNorm}, layerNorm, true});
+  r.push_back({"fused_attention", {OpKind::Attention, OpKind::Concat}, fusedAttention});
+  r.push_back({"rms_norm", {OpKind::RmsNorm}, rmsNorm, true});
   r.push_back({"reduce", {OpKind::ReduceSum, OpKind::ReduceMax, OpKind::ReduceMin}, reduce});
   r.push_back({"block", {OpKind::Matmul, OpKind::Tanh}, block, true});
 }

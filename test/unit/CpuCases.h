@@ -128,6 +128,8 @@ Cases concatCases(const std::string &op);
 Cases gatherCases(const std::string &op);
 Cases reduceCases(const std::string &op);
 Cases softmaxCases(const std::string &op);
+Cases rmsNormCases(const std::string &op);
+Cases attentionCases(const std::string &op);
 Cases matmulCases(const std::string &op);
 Cases convCases(const std::string &op);
 Cases poolCases(const std::string &op);

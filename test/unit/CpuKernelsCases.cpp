@@ -34,6 +34,10 @@ Cases casesOf(const std::string &op) {
       {"avg_pool_grad", poolCases},
       {"layer_norm", layerNormCases},
       {"layer_norm_grad", layerNormCases},
+      {"rms_norm", rmsNormCases},
+      {"rms_norm_grad", rmsNormCases},
+      {"attention", attentionCases},
+      {"attention_grad", attentionCases},
       {"pack", packCases},
       {"accumulate", accumulateCases},
   };
@@ -99,6 +103,10 @@ Allowance allowanceOf(const std::string &op) {
       {"avg_pool_grad", {1e-6, 4 * kUlp}},
       {"layer_norm", {1e-6, 1e-6}},
       {"layer_norm_grad", {2e-4, 4e-6}},
+      {"rms_norm", {1e-7, 1e-6}},
+      {"rms_norm_grad", {2e-4, 4e-6}},
+      {"attention", {3e-6, 3e-6}},
+      {"attention_grad", {2e-5, 4e-6}},
       {"cross_entropy", {0, 1e-6}},
       {"cross_entropy_grad", {1e-9, 1e-6}},
       {"mse", {0, 1e-6}},
@@ -127,6 +135,7 @@ std::vector<KernelCase> inPlace(const KernelCase &c) {
 static bool staysWide(const KernelCase &c, size_t operand) {
   return ((c.op == "layer_norm_grad" || c.op == "batch_norm_grad") && operand >= 3) ||
          (c.op == "cross_entropy_grad" && operand == 2) ||
+         (c.op == "attention_grad" && operand == 5) || (c.op == "rms_norm_grad" && operand == 3) ||
          (c.op == "accumulate" && c.ins.size() == 2 && operand == 0);
 }
 

@@ -188,6 +188,27 @@ TEST(Shapes, Matmul) {
   EXPECT_THAT(infer(OpKind::Matmul, {f32({2, 2, 3}), f32({3, 3, 5})}), HasSubstr("[matmul_3]"));
 }
 
+TEST(Shapes, Attention) {
+  Type q = f32({2, 4, 5, 8}), k = f32({2, 2, 7, 8}), v = f32({2, 2, 7, 3});
+  EXPECT_EQ(infer(OpKind::Attention, {q, k, v}), "f32[2,4,5,3] f32[2,4,5]");
+  EXPECT_EQ(infer(OpKind::Attention, {f32({2, 5, 4, 8}), f32({2, 7, 2, 8}), f32({2, 7, 2, 3})},
+                  {{"rows_first", true}}),
+            "f32[2,5,4,3] f32[2,4,5]");
+  EXPECT_EQ(infer(OpKind::AttentionGrad,
+                  {f32({2, 4, 5, 3}), q, k, v, f32({2, 4, 5, 3}), f32({2, 4, 5}), boolean({5, 7})}),
+            "f32[2,4,5,8] f32[2,2,7,8] f32[2,2,7,3]");
+  EXPECT_THAT(infer(OpKind::Attention, {f32({4, 5, 8}), k, v}), HasSubstr("[attention_1]"));
+  EXPECT_THAT(infer(OpKind::Attention, {q, f32({2, 2, 7, 9}), v}), HasSubstr("[attention_2]"));
+  EXPECT_THAT(infer(OpKind::Attention, {q, f32({2, 3, 7, 8}), f32({2, 3, 7, 3})}),
+              HasSubstr("4 heads of q do not divide into 3 of k and v [attention_3]"));
+  EXPECT_THAT(infer(OpKind::Attention, {q, k, v, f32({2, 5, 7})}),
+              HasSubstr("the mask is f32[2,5,7], expected bool or f32 that broadcasts to "
+                        "[2,4,5,7] [attention_4]"));
+  EXPECT_THAT(
+      infer(OpKind::AttentionGrad, {f32({2, 4, 5, 3}), q, k, v, f32({2, 4, 5, 3}), f32({2, 4, 6})}),
+      HasSubstr("[attention_grad_1]"));
+}
+
 TEST(Shapes, NormAndLosses) {
   EXPECT_EQ(infer(OpKind::LayerNorm, {f32({2, 3, 4}), f32({4}), f32({4})}),
             "f32[2,3,4] f32[2,3] f32[2,3]");
@@ -202,6 +223,16 @@ TEST(Shapes, NormAndLosses) {
   EXPECT_THAT(
       infer(OpKind::LayerNormGrad, {f32({2, 3}), f32({2, 3}), f32({3}), f64({2}), f32({2})}),
       HasSubstr("[layer_norm_grad_3]"));
+  EXPECT_EQ(infer(OpKind::RmsNorm, {f32({2, 3, 4}), f32({4})}), "f32[2,3,4] f32[2,3]");
+  EXPECT_THAT(infer(OpKind::RmsNorm, {f32({2, 3}), f32({2})}), HasSubstr("[rms_norm_3]"));
+  EXPECT_EQ(infer(OpKind::RmsNormGrad, {f32({2, 3}), f32({2, 3}), f32({3}), f32({2})}),
+            "f32[2,3] f32[3]");
+  EXPECT_EQ(infer(OpKind::LinearCrossEntropyGrad,
+                  {f32({2, 3, 5}), f32({7, 5}), i64({2, 3}), f64({}), f64({}), f32({7})},
+                  {{"trans_w", true}}),
+            "f32[] f32[2,3,5] f32[7,5] f32[7]");
+  EXPECT_THAT(infer(OpKind::LinearCrossEntropy, {f32({2, 5}), f32({7, 5}), i64({2}), f64({})}),
+              HasSubstr("inner sizes differ: x has 5, w has 7 [linear_cross_entropy_2]"));
   EXPECT_EQ(infer(OpKind::CrossEntropy, {f32({2, 3, 7}), i64({2, 3}), f64({})}), "f32[] f32[2,3]");
   EXPECT_EQ(infer(OpKind::CrossEntropy, {Type(DType::BF16, {7}), i64({}), f64({})}), "f32[] f32[]");
   EXPECT_THAT(infer(OpKind::CrossEntropy, {f32({2, 7}), i64({3}), f64({})}),

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Root-mean-square normalisation over axes [axis, rank): a block per row. The gradient of the scale is a sum over rows, which
+// each column's thread adds in row order.
+#include "kernels/cuda/Block.cuh"
+#include "kernels/cuda/Kernels.h"
+#include "kernels/cuda/Map.cuh"
+
+namespace ds::cuda {
+
+namespace {
+
+template <typename T>
+__global__ void rmsNormKernel(T *y, Wide<T> *rstd, const T *x, const T *scale, int64_t rows,
+                              int64_t n, double eps) {
+  using A = Wide<T>;
+  for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
+    const T *from = x + r * n;
+    A squares = 0;
+    for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
+      A v = value(from[i]);
+      squares += v * v;
+    }
+    A s = A(1) /
+          static_cast<A>(sqrt(overBlock<Sum>(squares) / static_cast<A>(n) + static_cast<A>(eps)));
+    for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
+      y[r * n + i] = rounded<T>(static_cast<A>(value(from[i])) * s * value(scale[i]));
+    if (threadIdx.x == 0)
+      rstd[r] = s;
+  }
+}
+
+// With h = x * rstd and g = dy * scale: dx = rstd * (g - h * mean(g * h)).
+template <typename T>
+__global__ void rmsNormGradKernel(T *dx, const T *dy, const T *x, const T *scale,
+                                  const Wide<T> *rstd, int64_t rows, int64_t n) {
+  using A = Wide<T>;
+  for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
+    A s = rstd[r], dot = 0;
+    for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
+      dot += static_cast<A>(value(dy[r * n + i])) * value(scale[i]) * (value(x[r * n + i]) * s);
+    dot = overBlock<Sum>(dot) / static_cast<A>(n);
+    for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
+      A g = static_cast<A>(value(dy[r * n + i])) * value(scale[i]);
+      dx[r * n + i] = rounded<T>(s * (g - value(x[r * n + i]) * s * dot));
+    }
+  }
+}
+
+template <typename T>
+__global__ void rmsNormScaleKernel(T *dscale, const T *dy, const T *x, const Wide<T> *rstd,
+                                   int64_t rows, int64_t n) {
+  for (int64_t i = firstIndex(); i < n; i += indexStep()) {
+    double sum = 0;
+    for (int64_t r = 0; r < rows; ++r)
+      sum += static_cast<Wide<T>>(value(dy[r * n + i])) * (value(x[r * n + i]) * rstd[r]);
+    dscale[i] = rounded<T>(static_cast<Wide<T>>(sum));
+  }
+}
+
+struct RowShape {
+  int64_t rows = 1, n = 1;
+};
+const char *rowsOf(const DsLaunch &l, const DsTensor &x, RowShape &s) {
+  int64_t axis = attr(l, "axis").i;
+  axis += axis < 0 ? x.rank : 0;
+  for (int i = 0; i < x.rank; ++i)
+    (i < axis ? s.rows : s.n) *= x.dims[i];
+  return requireRowMajor(l);
+}
+
+} // namespace
+
+const char *rmsNorm(const DsLaunch *l, void *) {
+  RowShape s;
+  if (const char *message = rowsOf(*l, l->ins[0], s))
+    return message;
+  if (s.rows == 0 || s.n == 0)
+    return nullptr;
+  return Floats::dispatch(l->ins[0].dtype, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    return launch(rmsNormKernel<T>, gridFor(s.rows, 1), dim3(kBlock), 0, streamOf(*l),
+                  elem::dataOf<T>(l->outs[0]), elem::dataOf<Wide<T>>(l->outs[1]),
+                  elem::dataOf<T>(l->ins[0]), elem::dataOf<T>(l->ins[1]), s.rows, s.n,
+                  attr(*l, "eps").f);
+  });
+}
+
+// (dy, x, scale, rstd) -> dx, dscale.
+const char *rmsNormGrad(const DsLaunch *l, void *) {
+  RowShape s;
+  if (const char *message = rowsOf(*l, l->ins[1], s))
+    return message;
+  if (s.n == 0)
+    return nullptr;
+  return Floats::dispatch(l->ins[1].dtype, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    const T *dy = elem::dataOf<T>(l->ins[0]), *x = elem::dataOf<T>(l->ins[1]);
+    const auto *rstd = elem::dataOf<Wide<T>>(l->ins[3]);
+    // First what needs all of dy and x: dx may take the place of one of them.
+    if (const char *message =
+            launch(rmsNormScaleKernel<T>, gridFor(s.n), dim3(kBlock), 0, streamOf(*l),
+                   elem::dataOf<T>(l->outs[1]), dy, x, rstd, s.rows, s.n))
+      return message;
+    if (s.rows == 0)
+      return static_cast<const char *>(nullptr);
+    return launch(rmsNormGradKernel<T>, gridFor(s.rows, 1), dim3(kBlock), 0, streamOf(*l),
+                  elem::dataOf<T>(l->outs[0]), dy, x, elem::dataOf<T>(l->ins[2]), rstd, s.rows,
+                  s.n);
+  });
+}
+
+} // namespace ds::cuda

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "test/unit/CpuCases.h"
+
+namespace ds::test {
+
+namespace {
+
+struct Sizes {
+  int64_t batch, heads, groups, queries, keys, depth, width;
+};
+
+Dims dimsOf(int64_t batch, int64_t heads, int64_t rows, int64_t width, bool rowsFirst) {
+  return rowsFirst ? Dims{batch, rows, heads, width} : Dims{batch, heads, rows, width};
+}
+
+KernelCase attentionCase(bool grad, const Sizes &s, bool causal, bool rowsFirst,
+                         const Tensor *mask) {
+  auto part = [&](int64_t heads, int64_t rows, int64_t width) {
+    return dimsOf(s.batch, heads, rows, width, rowsFirst);
+  };
+  Dims q = part(s.heads, s.queries, s.depth), k = part(s.groups, s.keys, s.depth),
+       v = part(s.groups, s.keys, s.width), o = part(s.heads, s.queries, s.width),
+       lse = {s.batch, s.heads, s.queries};
+  KernelCase c{"", grad ? "attention_grad" : "attention",
+               Attrs{{"scale", 0.375}, {"causal", causal}, {"rows_first", rowsFirst}},
+               {f32(q, even), f32(k, even), f32(v, even)},
+               {},
+               {},
+               {}};
+  if (grad) {
+    c.ins.insert(c.ins.begin(), f32(o, even));
+    c.ins.push_back(f32(o, even));
+    c.ins.push_back(f32(lse, [] { return engine() % 7 ? uniform(2, 4) : -kInf; }));
+    c.outs = {result(DType::F32, q), result(DType::F32, k), result(DType::F32, v)};
+  } else {
+    c.outs = {result(DType::F32, o), result(DType::F32, lse)};
+  }
+  if (mask)
+    c.ins.push_back(*mask);
+  return c;
+}
+
+} // namespace
+
+Cases rmsNormCases(const std::string &op) {
+  Cases cases;
+  for (auto [d, axis] : std::vector<std::pair<Dims, int64_t>>{{{1}, 0},
+                                                              {{5, 19}, -1},
+                                                              {{4, 3, 11}, 1},
+                                                              {{300, 257}, 1},
+                                                              {{2, 5000}, 1},
+                                                              {{0, 6}, 1},
+                                                              {{515, 64}, -1}}) {
+    size_t at = static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(d.size()) : axis);
+    Dims head(d.begin(), d.begin() + static_cast<int64_t>(at)),
+        tail(d.begin() + static_cast<int64_t>(at), d.end());
+    auto scale = +[] { return uniform(0.5, 1.5); };
+    if (op == "rms_norm_grad")
+      pushLayouts(cases, {"",
+                          op,
+                          Attrs{{"axis", axis}},
+                          {f32(d), f32(d), f32(tail, scale), f32(head, scale)},
+                          {result(DType::F32, d), result(DType::F32, tail)},
+                          {},
+                          {}});
+    else
+      pushLayouts(cases, {"",
+                          op,
+                          Attrs{{"axis", axis}, {"eps", 0.01}},
+                          {f32(d), f32(tail, scale)},
+                          {result(DType::F32, d), result(DType::F32, head)},
+                          {},
+                          {}});
+  }
+  return cases;
+}
+
+Cases attentionCases(const std::string &op) {
+  Cases cases;
+  bool grad = op == "attention_grad";
+  for (const Sizes &s : {Sizes{1, 1, 1, 1, 1, 1, 1},
+                         {2, 3, 3, 5, 7, 4, 6},
+                         {1, 4, 2, 9, 9, 8, 8},
+                         {1, 6, 1, 3, 17, 5, 2},
+                         {2, 0, 1, 3, 4, 5, 6},
+                         {0, 2, 2, 3, 4, 5, 6},
+                         {1, 2, 1, 0, 4, 5, 6},
+                         {1, 2, 1, 3, 0, 5, 6},
+                         {1, 1, 1, 70, 66, 20, 70},
+                         {1, 2, 1, 33, 35, 17, 130}})
+    for (bool causal : {false, true})
+      for (bool rowsFirst : {false, true})
+        pushLayouts(cases, attentionCase(grad, s, causal, rowsFirst, nullptr));
+  for (bool causal : {false, true}) {
+    // Several blocks of queries and keys.
+    push(cases, attentionCase(grad, {1, 2, 1, 200, 300, 33, 20}, causal, true, nullptr));
+    push(cases, attentionCase(grad, {1, 2, 2, 300, 200, 16, 65}, causal, false, nullptr));
+    push(cases, attentionCase(grad, {2, 3, 1, 256, 256, 64, 64}, causal, true, nullptr));
+    // Masks: of numbers, with some and with all keys of a row hidden, and of booleans.
+    for (Dims d : {Dims{9, 11}, {2, 1, 1, 11}, {4, 1, 11}, {1}, {2, 4, 9, 11}})
+      for (int kind = 0; kind < 3; ++kind) {
+        Tensor mask = kind == 0 ? f32(d)
+                      : kind == 1
+                          ? f32(d, [] { return engine() % 2 ? uniform(-3, 3) : -kInf; })
+                          : tensor(DType::Bool, d, coin);
+        pushLayouts(cases, attentionCase(grad, {2, 4, 2, 9, 11, 6, 5}, causal, false, &mask));
+      }
+    Tensor low = f32({150, 140}, [] { return engine() % 2 ? 0.0 : -3.4028234663852886e38; });
+    push(cases, attentionCase(grad, {1, 1, 1, 150, 140, 8, 8}, causal, false, &low));
+    Tensor none = f32({5, 5}, [] { return -kInf; });
+    push(cases, attentionCase(grad, {1, 2, 2, 5, 5, 4, 4}, causal, false, &none));
+  }
+  if (!grad) { // NaN stays one
+    KernelCase c = attentionCase(grad, {1, 2, 2, 6, 6, 4, 4}, true, false, nullptr);
+    c.ins[0].values[5] = std::nan("");
+    c.ins[1].values[9] = std::nan("");
+    push(cases, c);
+  }
+  return cases;
+}
+
+} // namespace ds::test
