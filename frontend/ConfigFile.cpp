@@ -92,6 +92,7 @@ public:
     flag("--freeze", "dsplan.freeze", o.freeze);
     flag("--reduce", "dsplan.reduce", o.reduce);
     flag("--carry", "dsplan.carry", o.carry);
+    flag("--fuse", "dsplan.fuse", o.fuse);
     flag("--recompute", "dsplan.recompute", o.recompute);
     flag("--offload", "dsplan.offload", o.offload);
     flag("--offload-optimizer", "zero_optimization.offload_optimizer.device", o.offloadOptimizer);

@@ -6,27 +6,13 @@
 // autodiff has run.
 #include "passes/Formulas.h"
 
-#include "ir/GraphBuilder.h"
+#include "passes/Match.h"
 
 #include <cmath>
 
 namespace ds {
 
 namespace {
-
-bool isConstant(const Value *v, double value) {
-  return v->def && v->def->kind == OpKind::Fill &&
-         std::abs(v->def->attrs.f("value") - value) <= 1e-6 * std::abs(value);
-}
-
-// The one op that reads v, if there is just one and v is no result of the program.
-Op *onlyUser(const Program &p, const Value *v) {
-  bool one = v->users.size() == 1 && !llvm::is_contained(p.returns, v);
-  return one ? v->users.front() : nullptr;
-}
-
-// The operand of a two-operand op that is not v.
-Value *other(const Op &op, const Value *v) { return op.operands[op.operands[0] == v ? 1 : 0]; }
 
 // x of erf(x / sqrt(2)).
 Value *scaledOperand(const Op &erf) {
@@ -52,7 +38,7 @@ void addFactors(const Program &p, Value *v, llvm::SmallVectorImpl<Value *> &out)
 void recognizeGelu(Module &m, Program &p, const Op &erf) {
   Value *x = scaledOperand(erf);
   Op *sum = x ? onlyUser(p, erf.result()) : nullptr;
-  if (!sum || sum->kind != OpKind::Add || !isConstant(other(*sum, erf.result()), 1))
+  if (!sum || sum->kind != OpKind::Add || !isConstant(otherOperand(*sum, erf.result()), 1))
     return;
   // The product of sum, x and 0.5 is one or two products above.
   Op *root = onlyUser(p, sum->result());

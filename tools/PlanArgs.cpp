@@ -74,6 +74,9 @@ static cl::opt<std::string> nvmePath("nvme-path", cl::value_desc("FOLDER"), cl::
 static cl::opt<std::string> carry("carry", cl::value_desc("on|off"), cl::cat(category),
                                   cl::desc("What runs on from update into the next micro-batch\n"
                                            "(default: where it costs no memory)"));
+static cl::opt<std::string> fuse("fuse", cl::value_desc("on|off"), cl::cat(category),
+                                 cl::desc("One op in the place of several, such as attention\n"
+                                          "(default: on)"));
 static cl::opt<std::string>
     recomputed("recompute", cl::value_desc("none|layers|auto|REGEX"), cl::cat(category),
                cl::desc("What backward computes again instead of keeping: all inside\n"
@@ -154,6 +157,7 @@ static Status overridesFromFlags(ConfigOverrides &o) {
   optionalText(freeze, o.freeze);
   optionalText(reduce, o.reduce);
   optionalText(carry, o.carry);
+  optionalText(fuse, o.fuse);
   optionalText(recomputed, o.recompute);
   optionalText(offloading, o.offload);
   optionalText(offloadOptimizer, o.offloadOptimizer);

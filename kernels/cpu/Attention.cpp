@@ -88,9 +88,7 @@ static void forwardRow(float *scores, float &top, float &sum, float *o, int64_t 
 /// Keys [0, n) of a block from key k0 on, for queries [r, end).
 struct Block {
   int64_t k0, r, end, keys;
-  int64_t seen(const AttentionShape &s, int64_t t) const {
-    return std::min(keys, s.seen(t) - k0);
-  }
+  int64_t seen(const AttentionShape &s, int64_t t) const { return std::min(keys, s.seen(t) - k0); }
 };
 
 /// f(block) for the blocks of queries that see any of the keys [k0, k0 + n).
@@ -190,8 +188,8 @@ static void backwardHead(const AttentionTask &t, int64_t b, int64_t h, const Bac
           loadMask(s, b, h, r, k0, seen, f.mask);
           addMask(scores, f.mask, seen);
         }
-        backwardRow(scores, f.slopes + i * kAttentionScores,
-                    t.lse[t.lseAt(b, h, r)], f.delta[r], seen, all);
+        backwardRow(scores, f.slopes + i * kAttentionScores, t.lse[t.lseAt(b, h, r)], f.delta[r],
+                    seen, all);
       }
       tiles({f.scores, 1, kAttentionScores}, block.keys, dO, width, rows, s.width,
             f.dv + k0 * width, width, true);
@@ -227,8 +225,8 @@ namespace ds::cpu {
 HWY_EXPORT(attentionForward);
 HWY_EXPORT(attentionBackward);
 
-void loadRows(const AttentionTask &t, const void *data, const AttentionAxes &a, int64_t b, int64_t h,
-              int64_t row, int64_t n, int64_t width, float factor, float *out) {
+void loadRows(const AttentionTask &t, const void *data, const AttentionAxes &a, int64_t b,
+              int64_t h, int64_t row, int64_t n, int64_t width, float factor, float *out) {
   const int64_t pad = attentionPad(width);
   for (int64_t r = 0; r < n; ++r, out += pad) {
     const int64_t at = b * a.batch + h * a.head + (row + r) * a.row;
@@ -246,16 +244,14 @@ void storeRows(const AttentionTask &t, void *data, const AttentionAxes &a, int64
   const int64_t pad = attentionPad(width);
   for (int64_t r = 0; r < n; ++r, x += pad)
     for (int64_t i = 0; i < width; i += FloatPort::kBlock)
-      t.port.store(x + i, data,
-                   b * a.batch + h * a.head + (row + r) * a.row + i * a.element, a.element,
-                   std::min(FloatPort::kBlock, width - i));
+      t.port.store(x + i, data, b * a.batch + h * a.head + (row + r) * a.row + i * a.element,
+                   a.element, std::min(FloatPort::kBlock, width - i));
 }
 
 void loadMask(const AttentionShape &s, int64_t b, int64_t h, int64_t t, int64_t from, int64_t n,
               float *out) {
   const DsTensor &mask = *s.maskTensor;
-  const int64_t at =
-      b * s.mask.batch + h * s.mask.head + t * s.mask.row + from * s.mask.element;
+  const int64_t at = b * s.mask.batch + h * s.mask.head + t * s.mask.row + from * s.mask.element;
   if (s.boolMask)
     for (int64_t i = 0; i < n; ++i)
       out[i] = ptr<uint8_t>(mask)[at + i * s.mask.element] ? 0.0f : -INFINITY;
@@ -267,7 +263,8 @@ void loadMask(const AttentionShape &s, int64_t b, int64_t h, int64_t t, int64_t 
 namespace {
 
 /// Runs tasks in as many parts as there are threads, each with a workspace of its own.
-template <class F> void runParts(const DsLaunch &l, int64_t tasks, int64_t each, int64_t elems, F f) {
+template <class F>
+void runParts(const DsLaunch &l, int64_t tasks, int64_t each, int64_t elems, F f) {
   const int64_t parts = std::max(l.threads, 1);
   parallelFor(l.threads, parts, elems, [&](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; ++p)

@@ -17,7 +17,7 @@ inline constexpr int64_t kAttentionScores = kAttentionKeys + 16;
 
 struct AttentionTask {
   AttentionShape s;
-  FloatPort port;               // q, k, v, o and their gradients
+  FloatPort port; // q, k, v, o and their gradients
   const void *q, *k, *v, *o, *dO;
   void *out, *dq, *dk, *dv;
   AttentionAxes dOAxes, dqAxes, dkAxes, dvAxes;
@@ -77,8 +77,8 @@ struct BackwardBuffers {
 };
 
 /// n rows of `width` elements from row `row` of head h of t on, as f32 rows of `pad` floats, times `factor`, zeros behind.
-void loadRows(const AttentionTask &t, const void *data, const AttentionAxes &a, int64_t b, int64_t h,
-              int64_t row, int64_t n, int64_t width, float factor, float *out);
+void loadRows(const AttentionTask &t, const void *data, const AttentionAxes &a, int64_t b,
+              int64_t h, int64_t row, int64_t n, int64_t width, float factor, float *out);
 /// The opposite.
 void storeRows(const AttentionTask &t, void *data, const AttentionAxes &a, int64_t b, int64_t h,
                int64_t row, int64_t n, int64_t width, const float *x);

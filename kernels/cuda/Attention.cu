@@ -27,8 +27,8 @@ template <typename V> constexpr int kTileOf = sizeof(V) == 8 ? 32 : 64;
 
 /// Elements of shared memory for two tiles of a chunk's columns, or one of kColumns columns.
 template <int kTile, int kColumns>
-constexpr int kBufferOf = 2 * kTile * (kChunk + 1) > kChunk * kColumns ? 2 * kTile * (kChunk + 1)
-                                                                       : kChunk * kColumns;
+constexpr int kBufferOf = 2 * kTile *(kChunk + 1) > kChunk *kColumns ? 2 * kTile *(kChunk + 1)
+                                                                     : kChunk *kColumns;
 
 /// Rows of one head: element (row, i) lies at row * rowStride + i * step.
 template <typename T> struct Rows {
@@ -58,9 +58,9 @@ __device__ void loadTile(S &to, int first, int pad, const Rows<T> &from, int64_t
                          int64_t column) {
   for (int i = threadIdx.x; i < count * kChunk; i += kBlock) {
     int64_t r = row + i / kChunk, c = column + i % kChunk;
-    to[first + i / kChunk * pad + i % kChunk] =
-        r < from.count && c < from.width ? value(from.data[r * from.row + c * from.step])
-                                         : Compute<T>(0);
+    to[first + i / kChunk * pad + i % kChunk] = r < from.count && c < from.width
+                                                    ? value(from.data[r * from.row + c * from.step])
+                                                    : Compute<T>(0);
   }
 }
 
@@ -73,8 +73,8 @@ __device__ void dotTile(V (&acc)[R][R], S &buffer, const Rows<T> &a, int64_t a0,
   DS_UNROLL
   for (int i = 0; i < R; ++i)
     DS_UNROLL
-    for (int j = 0; j < R; ++j)
-      acc[i][j] = 0;
+  for (int j = 0; j < R; ++j)
+    acc[i][j] = 0;
   for (int64_t d = 0; d < a.width; d += kChunk) {
     __syncthreads(); // what the buffer held is used
     loadTile(buffer, 0, kPad, a, a0, kTile, d);
@@ -90,8 +90,8 @@ __device__ void dotTile(V (&acc)[R][R], S &buffer, const Rows<T> &a, int64_t a0,
       DS_UNROLL
       for (int i = 0; i < R; ++i)
         DS_UNROLL
-        for (int j = 0; j < R; ++j)
-          acc[i][j] += x[i] * y[j];
+      for (int j = 0; j < R; ++j)
+        acc[i][j] += x[i] * y[j];
     }
   }
 }
@@ -118,8 +118,8 @@ __device__ void addTile(V (&acc)[R][C], S &buffer, const Rows<T> &from, int64_t 
       DS_UNROLL
       for (int i = 0; i < R; ++i)
         DS_UNROLL
-        for (int j = 0; j < C; ++j)
-          acc[i][j] += x[i] * y[j];
+      for (int j = 0; j < C; ++j)
+        acc[i][j] += x[i] * y[j];
     }
   }
 }
@@ -161,8 +161,8 @@ template <typename T, int R, int C> __global__ void attentionKernel(AttentionArg
     DS_UNROLL
     for (int i = 0; i < R; ++i)
       DS_UNROLL
-      for (int j = 0; j < C; ++j)
-        o[i][j] = 0;
+    for (int j = 0; j < C; ++j)
+      o[i][j] = 0;
     for (int64_t j0 = 0; j0 < keys; j0 += kTile) {
       V dots[R][R];
       dotTile(dots, buffer, q, t0, k, j0);
@@ -170,9 +170,9 @@ template <typename T, int R, int C> __global__ void attentionKernel(AttentionArg
       DS_UNROLL
       for (int i = 0; i < R; ++i)
         DS_UNROLL
-        for (int j = 0; j < R; ++j)
-          scores[(ty + kSide * i) * kPad + tx + kSide * j] = scoreOf(
-              p, dots[i][j], b, h, t0 + ty + kSide * i, j0 + tx + kSide * j);
+      for (int j = 0; j < R; ++j)
+        scores[(ty + kSide * i) * kPad + tx + kSide * j] =
+            scoreOf(p, dots[i][j], b, h, t0 + ty + kSide * i, j0 + tx + kSide * j);
       __syncthreads();
       V next = top, more = 0;
       for (int c = part; c < kTile; c += kParts)
@@ -196,8 +196,8 @@ template <typename T, int R, int C> __global__ void attentionKernel(AttentionArg
       DS_UNROLL
       for (int i = 0; i < R; ++i)
         DS_UNROLL
-        for (int j = 0; j < C; ++j)
-          o[i][j] *= factors[ty + kSide * i];
+      for (int j = 0; j < C; ++j)
+        o[i][j] *= factors[ty + kSide * i];
       addTile(o, buffer, v, j0, e0,
               [&](int r, int n) { return static_cast<V>(scores[r * kPad + n]); });
     }
@@ -212,12 +212,12 @@ template <typename T, int R, int C> __global__ void attentionKernel(AttentionArg
     DS_UNROLL
     for (int i = 0; i < R; ++i)
       DS_UNROLL
-      for (int j = 0; j < C; ++j) {
-        int64_t t = t0 + ty + kSide * i, e = e0 + tx + kSide * j;
-        if (t < s.queries && e < s.width)
-          p.out[b * s.o.batch + h * s.o.head + t * s.o.row + e * s.o.element] =
-              rounded<T>(o[i][j] * factors[ty + kSide * i]);
-      }
+    for (int j = 0; j < C; ++j) {
+      int64_t t = t0 + ty + kSide * i, e = e0 + tx + kSide * j;
+      if (t < s.queries && e < s.width)
+        p.out[b * s.o.batch + h * s.o.head + t * s.o.row + e * s.o.element] =
+            rounded<T>(o[i][j] * factors[ty + kSide * i]);
+    }
   }
 }
 
@@ -274,8 +274,8 @@ template <typename T, int R, int C> __global__ void attentionGradQKernel(Attenti
     DS_UNROLL
     for (int i = 0; i < R; ++i)
       DS_UNROLL
-      for (int j = 0; j < C; ++j)
-        dq[i][j] = 0;
+    for (int j = 0; j < C; ++j)
+      dq[i][j] = 0;
     __syncthreads(); // the last head's statistics are used
     loadStatistics<T, decltype(delta), R>(delta, lse, p, b, h, t0);
     for (int64_t j0 = 0; j0 < keys; j0 += kTile) {
@@ -286,23 +286,23 @@ template <typename T, int R, int C> __global__ void attentionGradQKernel(Attenti
       DS_UNROLL
       for (int i = 0; i < R; ++i)
         DS_UNROLL
-        for (int j = 0; j < R; ++j) {
-          int r = ty + kSide * i, c = tx + kSide * j;
-          V prob = probability<V>(scoreOf(p, dots[i][j], b, h, t0 + r, j0 + c), lse[r]);
-          slopes[r * kPad + c] = prob == 0 ? V(0) : prob * (grads[i][j] - delta[r]);
-        }
+      for (int j = 0; j < R; ++j) {
+        int r = ty + kSide * i, c = tx + kSide * j;
+        V prob = probability<V>(scoreOf(p, dots[i][j], b, h, t0 + r, j0 + c), lse[r]);
+        slopes[r * kPad + c] = prob == 0 ? V(0) : prob * (grads[i][j] - delta[r]);
+      }
       addTile(dq, buffer, k, j0, d0,
               [&](int r, int n) { return static_cast<V>(slopes[r * kPad + n]); });
     }
     DS_UNROLL
     for (int i = 0; i < R; ++i)
       DS_UNROLL
-      for (int j = 0; j < C; ++j) {
-        int64_t t = t0 + ty + kSide * i, d = d0 + tx + kSide * j;
-        if (t < s.queries && d < s.depth)
-          p.dq[b * p.dqAxes.batch + h * p.dqAxes.head + t * p.dqAxes.row + d * p.dqAxes.element] =
-              rounded<T>(dq[i][j] * static_cast<V>(s.scale));
-      }
+    for (int j = 0; j < C; ++j) {
+      int64_t t = t0 + ty + kSide * i, d = d0 + tx + kSide * j;
+      if (t < s.queries && d < s.depth)
+        p.dq[b * p.dqAxes.batch + h * p.dqAxes.head + t * p.dqAxes.row + d * p.dqAxes.element] =
+            rounded<T>(dq[i][j] * static_cast<V>(s.scale));
+    }
   }
 }
 
@@ -328,8 +328,8 @@ template <typename T, int R, int C> __global__ void attentionGradKVKernel(Attent
     DS_UNROLL
     for (int i = 0; i < R; ++i)
       DS_UNROLL
-      for (int j = 0; j < C; ++j)
-        dk[i][j] = dv[i][j] = 0;
+    for (int j = 0; j < C; ++j)
+      dk[i][j] = dv[i][j] = 0;
     for (int64_t h = g * each; h < (g + 1) * each; ++h) {
       Rows<T> q = rowsOf(p.q, s.q, b, h, s.queries, s.depth),
               dO = rowsOf(p.dO, p.dOAxes, b, h, s.queries, s.width);
@@ -343,35 +343,35 @@ template <typename T, int R, int C> __global__ void attentionGradKVKernel(Attent
         DS_UNROLL
         for (int i = 0; i < R; ++i)
           DS_UNROLL
-          for (int j = 0; j < R; ++j) {
-            int r = ty + kSide * i, c = tx + kSide * j;
-            V prob = probability<V>(scoreOf(p, dots[i][j], b, h, t0 + r, j0 + c), lse[r]);
-            weights[r * kPad + c] = prob;
-            grads[i][j] = prob == 0 ? V(0) : prob * (grads[i][j] - delta[r]);
-          }
+        for (int j = 0; j < R; ++j) {
+          int r = ty + kSide * i, c = tx + kSide * j;
+          V prob = probability<V>(scoreOf(p, dots[i][j], b, h, t0 + r, j0 + c), lse[r]);
+          weights[r * kPad + c] = prob;
+          grads[i][j] = prob == 0 ? V(0) : prob * (grads[i][j] - delta[r]);
+        }
         auto weight = [&](int r, int n) { return static_cast<V>(weights[n * kPad + r]); };
         addTile(dv, buffer, dO, t0, d0, weight);
         __syncthreads(); // the probabilities are used
         DS_UNROLL
         for (int i = 0; i < R; ++i)
           DS_UNROLL
-          for (int j = 0; j < R; ++j)
-            weights[(ty + kSide * i) * kPad + tx + kSide * j] = grads[i][j];
+        for (int j = 0; j < R; ++j)
+          weights[(ty + kSide * i) * kPad + tx + kSide * j] = grads[i][j];
         addTile(dk, buffer, q, t0, d0, weight);
       }
     }
     DS_UNROLL
     for (int i = 0; i < R; ++i)
       DS_UNROLL
-      for (int j = 0; j < C; ++j) {
-        int64_t r = j0 + ty + kSide * i, d = d0 + tx + kSide * j;
-        if (r < s.keys && d < s.depth)
-          p.dk[b * p.dkAxes.batch + g * p.dkAxes.head + r * p.dkAxes.row + d * p.dkAxes.element] =
-              rounded<T>(dk[i][j] * static_cast<V>(s.scale));
-        if (r < s.keys && d < s.width)
-          p.dv[b * p.dvAxes.batch + g * p.dvAxes.head + r * p.dvAxes.row + d * p.dvAxes.element] =
-              rounded<T>(dv[i][j]);
-      }
+    for (int j = 0; j < C; ++j) {
+      int64_t r = j0 + ty + kSide * i, d = d0 + tx + kSide * j;
+      if (r < s.keys && d < s.depth)
+        p.dk[b * p.dkAxes.batch + g * p.dkAxes.head + r * p.dkAxes.row + d * p.dkAxes.element] =
+            rounded<T>(dk[i][j] * static_cast<V>(s.scale));
+      if (r < s.keys && d < s.width)
+        p.dv[b * p.dvAxes.batch + g * p.dvAxes.head + r * p.dvAxes.row + d * p.dvAxes.element] =
+            rounded<T>(dv[i][j]);
+    }
   }
 }
 

@@ -22,8 +22,8 @@ double *buffer(int which, int64_t n) {
   return b.data();
 }
 
-template <typename T> double at(const DsTensor &t, const AttentionAxes &a, int64_t b, int64_t h,
-                                int64_t row, int64_t i) {
+template <typename T>
+double at(const DsTensor &t, const AttentionAxes &a, int64_t b, int64_t h, int64_t row, int64_t i) {
   return load(dataOf<T>(t)[b * a.batch + h * a.head + row * a.row + i * a.element]);
 }
 
