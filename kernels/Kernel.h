@@ -130,6 +130,18 @@ struct DsCommApi {
   const char *(*destroy)(void *comm);
 };
 
+/// Of an emulated device, which looks whether events order what touches the same bytes: what it must know of the host's threads.
+struct DsOrderCheck {
+  /// What the calling thread does next, for messages.
+  void (*label)(const char *program, const char *instruction);
+  /// `who` has got to `count`, by the calling thread. Those who await it have waited for all that this thread has.
+  void (*reached)(const void *who, uint32_t count);
+  void (*awaited)(const void *who, uint32_t count); // null: what any thread has waited for
+  /// The calling thread itself reads or writes, or runs a kernel.
+  const char *(*touches)(const void *p, size_t bytes, int32_t writes);
+  const char *(*runs)(const DsLaunch *launch);
+};
+
 /// A device with memory, streams and events of its own. All functions return null, or a message that is valid until the
 /// thread's next call. What is enqueued on a stream runs in order; streams wait for each other by events only. Handles
 /// are the plugin's.
@@ -157,7 +169,8 @@ struct DsDeviceApi {
                      void *stream);
   /// The text for a DsFault's code, with %lld for a and b in this order.
   const char *(*faultText)(int32_t code);
-  const DsCommApi *comm; // null: none
+  const DsOrderCheck *order; // null: nobody looks
+  const DsCommApi *comm;     // null: none
 };
 
 /// What a plugin libds<device>.so hands over. Lives as long as the process.
@@ -176,7 +189,7 @@ typedef const DsPlugin *(*DsPluginEntry)(uint32_t abi, const char *build);
 } // extern "C"
 
 /// Changes with every change of the structs above.
-#define DS_ABI 3u
+#define DS_ABI 4u
 /// Plugin and program must come from one source state; the version stands for it.
 #define DS_BUILD "dsplan 0.1.0"
 

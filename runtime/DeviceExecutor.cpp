@@ -76,8 +76,11 @@ void DeviceExecutor::setMark(int stream, void *event) {
 
 // For the host's threads: enqueued is not done.
 bool DeviceExecutor::settle(int stream, uint32_t target) {
-  if (!onDevice(stream))
+  if (!onDevice(stream)) {
+    if (api.order)
+      api.order->awaited(&done[stream], target);
     return true;
+  }
   void *event = nullptr;
   {
     std::lock_guard lock(marksMutex);
@@ -88,6 +91,34 @@ bool DeviceExecutor::settle(int stream, uint32_t target) {
       }
   }
   return !event || ok(api.eventSync(event), -1);
+}
+
+// What the host's threads do, an emulated device compares with what it does itself.
+const char *DeviceExecutor::execute(const LoadedInstr &in, size_t position, FeedSource *data,
+                                    StreamTimes &clock) {
+  if (api.order) {
+    api.order->label("", in.instr->label.c_str());
+    const char *message = nullptr;
+    if (in.instr->kind == InstrKind::Launch)
+      message = api.order->runs(&in.launch);
+    else if (in.src) // into a file
+      message = api.order->touches(in.src, in.bytes, 0);
+    else
+      message = api.order->touches(in.dst, in.bytes, 1);
+    if (message)
+      return message;
+  }
+  return RankExecutor::execute(in, position, data, clock);
+}
+
+void DeviceExecutor::passed(int stream, uint32_t count) {
+  if (api.order)
+    api.order->reached(&done[stream], count);
+}
+
+void DeviceExecutor::label(const LoadedProgram &p, const char *instr) const {
+  if (api.order)
+    api.order->label(p.program->name.c_str(), instr);
 }
 
 bool DeviceExecutor::ok(const char *message, int64_t update) {
@@ -137,6 +168,7 @@ bool DeviceExecutor::issue(size_t program, const LoadedInstr &in, int index, siz
     if (!ok(api.eventWait(side.stream(in.instr->stream), event), update))
       return false;
   }
+  label(rank.programs[program], in.instr->label.c_str());
   const char *message = enqueue(in, position, data);
   void *event = events[program].ofInstr[static_cast<size_t>(index)];
   if (!message && event)
@@ -170,27 +202,38 @@ bool DeviceExecutor::issueProgram(size_t program, size_t position, int64_t updat
       return false;
     ++index;
   }
+  int previous = before;
   before = static_cast<int>(program);
-  return joinStreams(program, update);
+  return joinStreams(program, previous, update);
 }
 
-// The compute stream waits for all others, and what it has then got to is the program's end.
-bool DeviceExecutor::joinStreams(size_t program, int64_t update) {
+// The compute stream waits for all others, with what the program before has left running, and what it has then got to is
+// the program's end.
+bool DeviceExecutor::joinStreams(size_t program, int previous, int64_t update) {
   const LoadedProgram &p = rank.programs[program];
   for (int s = 0; s < kStreams; ++s) {
     size_t ended = p.streams[s].size() - p.carried[s];
-    if (s == kCompute || ended == 0)
+    if (s == kCompute)
       continue;
     if (!onDevice(s)) {
       if (!waitFor(kCompute, s, static_cast<uint32_t>(ended), clocks[kCompute]))
         return false;
       continue;
     }
-    const Instr *last = p.streams[s][ended - 1].instr;
-    void *event = events[program].ofInstr[static_cast<size_t>(last - p.program->instrs.data())];
+    size_t of = program;
+    if (ended == 0) {
+      if (previous < 0 || rank.programs[static_cast<size_t>(previous)].carried[s] == 0)
+        continue;
+      of = static_cast<size_t>(previous);
+      ended = rank.programs[of].streams[s].size();
+    }
+    const LoadedProgram &from = rank.programs[of];
+    auto last = from.streams[s][ended - 1].instr - from.program->instrs.data();
+    void *event = events[of].ofInstr[static_cast<size_t>(last)];
     if (!ok(api.eventWait(side.stream(Stream::Compute), event), update))
       return false;
   }
+  label(p, "returns");
   for (const LoadedReturn &r : p.returns)
     if (r.onDevice && !r.empty &&
         !ok(api.copy(const_cast<void *>(r.data), r.onDevice,
@@ -212,8 +255,13 @@ bool DeviceExecutor::readResults(size_t program, int64_t update) {
     return false;
   for (size_t p = 0; p < rank.programs.size(); ++p)
     if (p == program || std::count(sequence.begin(), sequence.end(), p))
-      for (const LoadedReturn &r : rank.programs[p].returns)
+      for (const LoadedReturn &r : rank.programs[p].returns) {
+        label(rank.programs[p], "returns");
+        auto bytes = static_cast<size_t>(byteSize(r.type->dtype));
+        if (api.order && !r.empty && !ok(api.order->touches(r.data, bytes, 0), update))
+          return false;
         results[r.value] = r.number();
+      }
   const DsFault &f = *side.fault();
   if (f.set == 0)
     return true;
@@ -238,6 +286,8 @@ bool DeviceExecutor::useDevice(int64_t update) {
   Status s = side.use();
   if (!s.ok())
     abort.raise(std::move(s).at(fmt::format("rank {}, update {}", rank.rank, update + 1)));
+  if (api.order) // the caller has seen the last update end
+    api.order->awaited(nullptr, 0);
   return !abort.raised();
 }
 

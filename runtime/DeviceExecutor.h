@@ -36,13 +36,17 @@ private:
   };
 
   bool settle(int stream, uint32_t target) override;
+  const char *execute(const LoadedInstr &in, size_t position, FeedSource *data,
+                      StreamTimes &clock) override;
+  void passed(int stream, uint32_t count) override;
+  void label(const LoadedProgram &p, const char *instr) const;
   bool useDevice(int64_t update);
   const Instr *instrAt(size_t program, int stream, uint32_t count, size_t *of) const;
   bool issueProgram(size_t program, size_t position, int64_t update, FeedSource *data);
   bool issue(size_t program, const LoadedInstr &in, int index, size_t position, int64_t update,
              FeedSource *data);
   const char *enqueue(const LoadedInstr &in, size_t position, FeedSource *data);
-  bool joinStreams(size_t program, int64_t update);
+  bool joinStreams(size_t program, int previous, int64_t update);
   bool readResults(size_t program, int64_t update);
   void setMark(int stream, void *event);
   bool ok(const char *message, int64_t update);

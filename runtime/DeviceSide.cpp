@@ -71,7 +71,13 @@ StatusOr<void *> DeviceSide::event() {
 
 Status DeviceSide::copyNow(void *dst, const void *src, int64_t bytes) const {
   TRY(use());
+  if (functions.order) { // between updates
+    functions.order->awaited(nullptr, 0);
+    functions.order->label("", "copy by the host");
+  }
   TRY(deviceStatus(functions.copy(dst, src, static_cast<size_t>(bytes), copying)));
+  if (functions.order)
+    functions.order->label("", "");
   return deviceStatus(functions.streamSync(copying));
 }
 

@@ -116,6 +116,7 @@ bool RankExecutor::runProgram(size_t program, size_t position, int stream, int64
     if (trace)
       trace[stream].add({update, begin, end, static_cast<int32_t>(program),
                          static_cast<int32_t>(in.instr - p.program->instrs.data())});
+    passed(stream, done[stream].value() + 1);
     done[stream].add();
   }
 

@@ -60,7 +60,11 @@ protected:
   void fail(const LoadedProgram &p, const Instr &in, int64_t update, const char *message);
   bool runProgram(size_t program, size_t position, int stream, int64_t update, FeedSource *data);
   bool runProgramInOrder(size_t program, size_t position, int64_t update, InstrHook &hook);
-  const char *execute(const LoadedInstr &in, size_t position, FeedSource *data, StreamTimes &clock);
+  /// Null, or what went wrong.
+  virtual const char *execute(const LoadedInstr &in, size_t position, FeedSource *data,
+                              StreamTimes &clock);
+  /// This stream is about to have done `count` since the start.
+  virtual void passed(int /*stream*/, uint32_t /*count*/) {}
   const char *moveBlocks(const LoadedInstr &in);
 
   const Schedule &schedule;

@@ -34,10 +34,15 @@ const char *sumRanks(void *dst, const void *const *src, int32_t count, int64_t n
   Sources s;
   s.count = count;
   std::copy(src, src + count, s.p);
+  Touches t;
+  auto bytes = static_cast<size_t>(n * byteSize(static_cast<DType>(dtype)));
+  for (int32_t r = 0; r < count; ++r)
+    t.reads(src[r], bytes);
   auto run = [&](auto tag) {
     using T = typename decltype(tag)::Type;
     using A = std::conditional_t<kIsHalf<T>, float,
                                  std::conditional_t<std::is_same_v<T, int64_t>, uint64_t, T>>;
+    t.writes(dst, static_cast<size_t>(n) * sizeof(A));
     return launch(sumKernel<T, A>, gridFor(n), dim3(kBlock), 0, static_cast<cudaStream_t>(stream),
                   static_cast<A *>(dst), s, n);
   };

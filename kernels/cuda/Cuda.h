@@ -27,6 +27,16 @@ using elem::Compute;
 using elem::F16;
 using elem::kIsHalf;
 
+/// What the launches of a scope read and write, for those that no DsLaunch describes.
+#ifdef DS_CUDA_EMULATED
+using emulated::Touches;
+#else
+struct Touches {
+  void reads(const void *, size_t) {}
+  void writes(const void *, size_t) {}
+};
+#endif
+
 /// Null if all operands and results are row-major, else a message: for kernels that take no strides.
 inline const char *requireRowMajor(const DsLaunch &l) {
   for (int32_t k = 0; k < l.numIns; ++k)

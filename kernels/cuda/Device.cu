@@ -179,11 +179,22 @@ const char *faultText(int32_t code) {
   }
 }
 
+#ifdef DS_CUDA_EMULATED
+const DsOrderCheck kOrder = {emulated::setLabel, emulated::reached, emulated::awaited,
+                             emulated::hostTouches, emulated::hostRuns};
+#endif
+
 } // namespace
 
 const DsDeviceApi kApi = {count,         open,       allocate,    release,      streamCreate,
                           streamDestroy, streamSync, eventCreate, eventDestroy, eventRecord,
                           eventWait,     eventSync,  copy,        fill,         peers,
-                          sumRanks,      faultText,  kComm};
+                          sumRanks,      faultText,
+#ifdef DS_CUDA_EMULATED
+                          &kOrder,
+#else
+                          nullptr,
+#endif
+                          kComm};
 
 } // namespace ds::cuda

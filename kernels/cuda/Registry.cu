@@ -8,10 +8,21 @@
 
 namespace ds::cuda {
 
+#ifdef DS_CUDA_EMULATED
+// The emulation compares what kernels touch with what their launch says.
+template <DsRunFn run> static const char *watched(const DsLaunch *l, void *state) {
+  Touches t(*l);
+  return run(l, state);
+}
+#define WATCHED(run) watched<run>
+#else
+#define WATCHED(run) run
+#endif
+
 static const DsKernel kKernels[] = {
-#define CUDA(op, dtypes, run) {op, dtypes, nullptr, run, nullptr, nullptr, nullptr},
+#define CUDA(op, dtypes, run) {op, dtypes, nullptr, WATCHED(run), nullptr, nullptr, nullptr},
 #define CUDA_STATE(op, dtypes, run)                                                                \
-  {op, dtypes, run##Prepare, run, run##Destroy, run##Work, run##Note},
+  {op, dtypes, run##Prepare, WATCHED(run), run##Destroy, run##Work, run##Note},
 #include "kernels/Kernels.def"
 };
 

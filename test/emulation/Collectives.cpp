@@ -225,6 +225,9 @@ ncclResult_t collective(const char *name, Kind kind, const void *src, void *dst,
       !isInside(src, count * size * (kind == kScatter ? times : 1)) ||
       !isInside(dst, count * size * (kind == kGather ? times : 1)))
     return ncclInvalidArgument;
+  Touches touches;
+  touches.reads(src, count * size * (kind == kScatter ? times : 1));
+  touches.writes(dst, count * size * (kind == kGather ? times : 1));
   return enqueue(c, s, [=] { return collect(*c, kind, src, dst, count, t); });
 }
 
@@ -358,6 +361,9 @@ ncclResult_t ncclGroupEnd() {
     return r;
   if (g.messages.empty())
     return ncclSuccess;
+  Touches touches;
+  for (const Message &m : g.messages)
+    m.sends ? touches.reads(m.data, m.bytes) : touches.writes(m.data, m.bytes);
   return enqueue(g.comm, g.stream, [c = g.comm, messages = std::move(g.messages)] {
     return exchange(*c, messages, kMessages * 1000003);
   });

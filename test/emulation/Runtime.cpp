@@ -2,6 +2,7 @@
 //
 // The emulated CUDA runtime: memory that is checked, streams that are threads, events that are occurrences. An error in a kernel
 // or in an enqueued copy sticks: every later call returns it, as CUDA does.
+#include "test/emulation/Access.h"
 #include "test/emulation/Machine.h"
 
 #include <condition_variable>
@@ -22,11 +23,18 @@ int64_t fromEnvironment(const char *name, int64_t otherwise) {
 
 namespace {
 
+constexpr size_t kBeside = 4096; // bytes before and behind an allocation that belong to nobody
+
+struct Allocation {
+  size_t bytes = 0;
+  bool onDevice = false;
+  std::unique_ptr<uint8_t, void (*)(void *)> known{nullptr, std::free}; // see Access.h
+};
+
 /// All that the process shares.
 struct Machine {
   std::mutex mutex;
-  std::map<char *, size_t> allocations; // device and pinned memory
-  std::set<char *> onDevice;
+  std::map<char *, Allocation> allocations; // device and pinned memory
   size_t used = 0;
   size_t memory = static_cast<size_t>(fromEnvironment("DS_EMULATED_MEMORY", int64_t{8} << 30));
   std::set<const void *> handles; // streams and events
@@ -65,15 +73,34 @@ bool exists(const void *handle) {
   return machine().handles.count(handle) != 0;
 }
 
-bool isInside(const void *p, size_t bytes) {
+namespace {
+
+// With the mutex held. The allocation that p lies in, or `beside` bytes from; null if there is none.
+Allocation *find(const void *p, char **begin = nullptr, size_t beside = 0) {
   Machine &m = machine();
-  std::lock_guard lock(m.mutex);
   auto *at = static_cast<char *>(const_cast<void *>(p));
-  auto it = m.allocations.upper_bound(at);
+  auto it = m.allocations.upper_bound(at + beside);
   if (it == m.allocations.begin())
-    return true; // host memory
+    return nullptr;
   --it;
-  return at >= it->first + it->second || at + bytes <= it->first + it->second;
+  if (begin)
+    *begin = it->first;
+  return at < it->first + it->second.bytes + beside ? &it->second : nullptr;
+}
+
+} // namespace
+
+bool isInside(const void *p, size_t bytes) {
+  std::lock_guard lock(machine().mutex);
+  char *begin = nullptr;
+  Allocation *a = find(p, &begin);
+  return !a || static_cast<const char *>(p) + bytes <= begin + a->bytes;
+}
+
+// What is no allocation is the host's own business.
+void addRange(std::vector<Range> &ranges, const void *p, size_t bytes, bool writes) {
+  if (auto *at = static_cast<const char *>(p); isAllocated(p))
+    ranges.push_back({at, at + bytes, writes});
 }
 
 namespace {
@@ -83,16 +110,20 @@ cudaError_t allocate(void **p, size_t bytes, bool device) {
   std::lock_guard lock(m.mutex);
   if (device && m.used + bytes > m.memory)
     return cudaErrorMemoryAllocation;
-  auto *block = static_cast<char *>(std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096));
+  size_t room = (bytes + 4095) / 4096 * 4096 + 2 * kBeside;
+  auto *block = static_cast<char *>(std::aligned_alloc(4096, room));
   if (!block)
     return cudaErrorMemoryAllocation;
-  std::memset(block, 0xff, bytes); // NaN in every float type
-  m.allocations[block] = bytes;
+  std::memset(block, 0xff, bytes + 2 * kBeside); // NaN in every float type
+  Allocation &a = m.allocations[block + kBeside];
+  a.bytes = bytes;
+  a.onDevice = device;
   if (device) {
-    m.onDevice.insert(block);
     m.used += bytes;
+    if (checksOn && tracesAccesses())
+      a.known.reset(static_cast<uint8_t *>(std::calloc(bytes + 1, 1)));
   }
-  *p = block;
+  *p = block + kBeside;
   return cudaSuccess;
 }
 
@@ -104,9 +135,10 @@ cudaError_t release(void *p) {
   auto it = m.allocations.find(static_cast<char *>(p));
   if (it == m.allocations.end())
     return cudaErrorInvalidValue;
-  if (m.onDevice.erase(it->first))
-    m.used -= it->second;
-  std::free(it->first);
+  if (it->second.onDevice)
+    m.used -= it->second.bytes;
+  forgetAccesses(p, it->second.bytes);
+  std::free(it->first - kBeside);
   m.allocations.erase(it);
   return cudaSuccess;
 }
@@ -116,6 +148,7 @@ struct Occurrence {
   std::mutex mutex;
   std::condition_variable changed;
   bool done = false;
+  Clock clock; // what comes before it
   void set() {
     std::lock_guard lock(mutex);
     done = true;
@@ -127,7 +160,40 @@ struct Occurrence {
   }
 };
 
+// Sticks, if it is an error. Whether it is none.
+bool breakWith(const std::string &error) {
+  std::lock_guard lock(machine().mutex);
+  if (machine().sticky.empty())
+    machine().sticky = error;
+  return error.empty();
+}
+
 } // namespace
+
+// Of device memory. Nobody frees what a kernel uses.
+uint8_t *knownAt(const void *p, size_t bytes) {
+  std::lock_guard lock(machine().mutex);
+  char *begin = nullptr;
+  Allocation *a = find(p, &begin);
+  auto *at = static_cast<const char *>(p);
+  bool isKept = a && a->known && at + bytes <= begin + a->bytes;
+  return isKept ? a->known.get() + (at - begin) : nullptr;
+}
+bool isAllocated(const void *p) {
+  std::lock_guard lock(machine().mutex);
+  return find(p, nullptr, kBeside) != nullptr;
+}
+static void setKnown(void *dst, size_t bytes) {
+  if (uint8_t *to = knownAt(dst, bytes))
+    std::memset(to, 1, bytes);
+}
+static void copyKnown(void *dst, const void *src, size_t bytes) {
+  uint8_t *to = knownAt(dst, bytes), *from = knownAt(src, bytes);
+  if (to && from)
+    std::memmove(to, from, bytes);
+  else
+    setKnown(dst, bytes);
+}
 
 } // namespace ds::emulated
 
@@ -143,6 +209,7 @@ struct CudaStream {
   std::condition_variable changed;
   std::deque<std::function<std::string()>> queue;
   bool stop = false, busy = false;
+  Actor actor;
   std::thread thread{[this] { run(); }};
 
   void add(std::function<std::string()> work) {
@@ -174,11 +241,7 @@ private:
       queue.pop_front();
       busy = true;
       lock.unlock();
-      if (std::string error = work(); !error.empty()) {
-        std::lock_guard all(machine().mutex);
-        if (machine().sticky.empty())
-          machine().sticky = error;
-      }
+      breakWith(work());
       lock.lock();
       busy = false;
       changed.notify_all();
@@ -203,14 +266,38 @@ cudaError_t enqueue(cudaStream_t s, dim3 grid, dim3 dim, size_t shared,
                  shared > 48 << 10;
   if (!exists(s) || tooMany)
     return cudaErrorInvalidValue;
+  std::shared_ptr<Windows> windows;
+  if (const Touches *t = Touches::current()) {
+    if (!breakWith(performed(s->actor, labelled("launch"), t->ranges())))
+      return cudaErrorLaunchFailure;
+    windows = t->windows();
+  }
   s->add([=, kernel = std::move(kernel)] {
-    return hasFailed() ? std::string() : runGrid(grid, dim, shared, kernel);
+    if (hasFailed())
+      return std::string();
+    traceInto(checksOn ? windows.get() : nullptr);
+    std::string error = runGrid(grid, dim, shared, kernel);
+    traceInto(nullptr);
+    return error;
   });
   return cudaSuccess;
 }
 
 void addWork(cudaStream_t s, std::function<std::string()> work) {
-  s->add([work = std::move(work)] { return hasFailed() ? std::string() : work(); });
+  std::shared_ptr<Windows> windows;
+  if (const Touches *t = Touches::current()) {
+    if (!breakWith(performed(s->actor, labelled("library"), t->ranges())))
+      return;
+    windows = t->windows();
+  }
+  s->add([work = std::move(work), windows] {
+    if (hasFailed())
+      return std::string();
+    std::string error = work();
+    if (windows)
+      written(*windows);
+    return error;
+  });
 }
 void countObject(int by) {
   std::lock_guard lock(machine().mutex);
@@ -220,6 +307,23 @@ bool hasLibrary(const std::string &name) {
   const char *missing = std::getenv("DS_EMULATED_MISSING");
   return (',' + std::string(missing ? missing : "") + ',').find(',' + name + ',') ==
          std::string::npos;
+}
+
+static const char *byHost(const std::vector<Range> &ranges) {
+  static thread_local std::string message;
+  message = touchedByHost(labelled("host"), ranges);
+  return breakWith(message) ? nullptr : message.c_str();
+}
+const char *hostTouches(const void *p, size_t bytes, int32_t writes) {
+  std::vector<Range> ranges;
+  addRange(ranges, p, bytes, writes != 0);
+  return byHost(ranges);
+}
+const char *hostRuns(const DsLaunch *l) {
+  std::vector<Range> ranges;
+  for (const Range &r : Touches(*l).ranges())
+    addRange(ranges, r.begin, static_cast<size_t>(r.end - r.begin), r.writes);
+  return byHost(ranges);
 }
 
 void failCall(const std::string &name, int64_t n) {
@@ -370,6 +474,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s) {
   if (!exists(s))
     return cudaErrorInvalidResourceHandle;
   s->drain();
+  synchronised(s->actor);
   return hasFailed() ? cudaErrorLaunchFailure : cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
@@ -378,6 +483,7 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
   if (!exists(e) || !exists(s))
     return cudaErrorInvalidResourceHandle;
   auto now = std::make_shared<Occurrence>();
+  recorded(s->actor, now->clock);
   {
     std::lock_guard lock(e->mutex);
     e->last = now;
@@ -397,11 +503,13 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned) {
     return error;
   if (!exists(e) || !exists(s))
     return cudaErrorInvalidResourceHandle;
-  if (auto last = lastOf(e))
+  if (auto last = lastOf(e)) {
+    waited(s->actor, last->clock);
     s->add([last] {
       last->wait();
       return std::string();
     });
+  }
   return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t e) {
@@ -409,8 +517,10 @@ cudaError_t cudaEventSynchronize(cudaEvent_t e) {
     return error;
   if (!exists(e))
     return cudaErrorInvalidResourceHandle;
-  if (auto last = lastOf(e))
+  if (auto last = lastOf(e)) {
     last->wait();
+    synchronised(last->clock);
+  }
   return hasFailed() ? cudaErrorLaunchFailure : cudaSuccess;
 }
 
@@ -420,9 +530,16 @@ cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, cudaMemcpy
     return e;
   if (!exists(s) || !isInside(dst, bytes) || !isInside(src, bytes))
     return cudaErrorInvalidValue;
+  std::vector<Range> ranges;
+  addRange(ranges, src, bytes, false);
+  addRange(ranges, dst, bytes, true);
+  if (!breakWith(performed(s->actor, labelled("copy"), ranges)))
+    return cudaErrorLaunchFailure;
   s->add([=] {
-    if (!hasFailed())
-      std::memmove(dst, src, bytes);
+    if (hasFailed())
+      return std::string();
+    std::memmove(dst, src, bytes);
+    copyKnown(dst, src, bytes);
     return std::string();
   });
   return cudaSuccess;
@@ -432,9 +549,18 @@ cudaError_t cudaMemsetAsync(void *dst, int byte, size_t bytes, cudaStream_t s) {
     return e;
   if (!exists(s) || !isInside(dst, bytes))
     return cudaErrorInvalidValue;
+  std::vector<Range> ranges;
+  addRange(ranges, dst, bytes, true);
+  if (!breakWith(performed(s->actor, labelled("fill"), ranges)))
+    return cudaErrorLaunchFailure;
+  std::shared_ptr<Windows> windows = Touches::current() ? Touches::current()->windows() : nullptr;
   s->add([=] {
-    if (!hasFailed())
-      std::memset(dst, byte, bytes);
+    if (hasFailed())
+      return std::string();
+    if (windows)
+      begin(*windows);
+    std::memset(dst, byte, bytes);
+    setKnown(dst, bytes);
     return std::string();
   });
   return cudaSuccess;

@@ -5,9 +5,9 @@
 // what no event orders really runs at any time.
 #pragma once
 
+#include "test/emulation/Access.h"
 #include "test/emulation/Grid.h"
 
-#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -51,10 +51,20 @@ template <typename T> T shuffled(uint32_t mask, T value, int lane, const char *f
 
 } // namespace ds::emulated
 
-// Kernels run on one OS thread per stream; several streams may add to one place.
-template <typename T> T atomicAdd(T *p, T v) { return std::atomic_ref<T>(*p).fetch_add(v); }
-inline unsigned atomicCAS(unsigned *p, unsigned expected, unsigned v) {
-  std::atomic_ref<unsigned>(*p).compare_exchange_strong(expected, v);
+// Kernels run on one OS thread per stream; several streams may add to one place. Told by themselves what they touch.
+#define DS_EMULATED_ATOMIC __attribute__((noinline, no_sanitize("thread")))
+template <typename T> DS_EMULATED_ATOMIC T atomicAdd(T *p, T v) {
+  ::ds::emulated::touched(p, sizeof v, true, __builtin_return_address(0));
+  T old, sum;
+  __atomic_load(p, &old, __ATOMIC_RELAXED);
+  do
+    sum = old + v;
+  while (!__atomic_compare_exchange(p, &old, &sum, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+  return old;
+}
+DS_EMULATED_ATOMIC inline unsigned atomicCAS(unsigned *p, unsigned expected, unsigned v) {
+  ::ds::emulated::touched(p, sizeof v, true, __builtin_return_address(0));
+  __atomic_compare_exchange_n(p, &expected, v, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
   return expected;
 }
 inline void __threadfence_system() {}
@@ -127,6 +137,10 @@ namespace ds::emulated {
 /// What a launch becomes. Its arguments are copied when it is made.
 cudaError_t enqueue(cudaStream_t s, dim3 grid, dim3 block, size_t shared,
                     std::function<void()> kernel);
+
+/// The calling thread of the host reads or writes, or runs a kernel. Null, or what nothing orders it with.
+const char *hostTouches(const void *p, size_t bytes, int32_t writes);
+const char *hostRuns(const DsLaunch *l);
 
 /// Call number `n` from now on (1: the next) of the function `name`, or of any if it is "", fails. 0: none does.
 void failCall(const std::string &name, int64_t n);
