@@ -77,6 +77,13 @@ struct WorkspaceRule : std::function<int64_t(OpKind, const std::vector<Type> &in
   bool operator==(const WorkspaceRule &) const { return true; } // follows from the rest
 };
 
+/// Right before the backward op whose first result is `before`, these values are computed again and kept.
+struct RecomputeSweep {
+  std::string before;
+  std::vector<std::string> values; // results of forward ops
+  bool operator==(const RecomputeSweep &) const = default;
+};
+
 struct PlanConfig {
   int64_t stage = 0;
   int64_t world = 1;
@@ -98,6 +105,7 @@ struct PlanConfig {
   std::string fuse;         // "" (on) | "on" | "off"
   std::string recompute;    // "" or "none" | "layers" | "auto" | a regex on values and module paths
   std::vector<std::string> recomputeValues; // of "auto": results of the ops, as the planner chose
+  std::vector<RecomputeSweep> recomputeSweeps; // of "auto": where one repetition does not fit
   std::string offload; // "" | "auto": what is not given of the following is chosen
   std::string offloadOptimizer, offloadParam; // "" (they stay) | "cpu" | "nvme"
   bool cpuCheckpointing = false;              // the same for all of them

@@ -10,14 +10,18 @@
 
 namespace ds {
 
+/// What made a clone, as origins say: right before what needs it, or in a sweep.
+inline constexpr char kRecomputePass[] = "recompute", kSweepPass[] = "recompute-sweep";
+
 /// Whether backward may compute the op of the forward phase again: it is pure, binds no symbol and reads none that the
 /// micro-batch changes.
 bool canRecompute(const Op &op);
 
 /// Clones the chosen ops of the forward phase into the backward phase, each just before the first op that needs it, and lets
 /// backward read the clones, named `<value>.re`. Views follow their operands. What backward does not need is not cloned, nor
-/// is what canRecompute refuses.
-void recomputeOps(Module &m, Program &p, const llvm::DenseSet<const Op *> &chosen);
+/// is what canRecompute refuses. Sweeps bring values of chosen ops earlier, and again; backward reads the latest.
+void recomputeOps(Module &m, Program &p, const llvm::DenseSet<const Op *> &chosen,
+                  llvm::ArrayRef<RecomputeSweep> sweeps = {});
 
 /// A part of the forward phase between values that are kept: a layer.
 struct Block {

@@ -5,13 +5,10 @@
 // of blocks (RecomputeChain.h); the whole choice is checked launch by launch (RecomputeModel.h).
 #pragma once
 
-#include "passes/RecomputeOptions.h"
+#include "frontend/Config.h"
+#include "passes/RecomputeBlocks.h"
 
 namespace ds {
-
-/// The forward phase as a chain: repeated blocks in their order, and what stands before, between and behind them. What is
-/// repeated is repeated within its block.
-std::vector<Launches> recomputeBlocks(Program &p, const RecomputeModel &m);
 
 class RecomputeChooser {
 public:
@@ -21,18 +18,22 @@ public:
   ~RecomputeChooser();
 
   struct Choice {
-    std::vector<std::string> values; // first results of the launches
-    int64_t peak = 0;                // most live bytes of temporaries
-    double seconds = 0;              // of what is repeated
-    bool fits = false;               // peak <= bytes
+    std::vector<std::string> values;    // first results of the launches
+    std::vector<RecomputeSweep> sweeps; // of chooseNested
+    int64_t peak = 0;                   // most live bytes of temporaries
+    double seconds = 0;                 // of what is repeated
+    bool fits = false;                  // peak <= bytes
   };
   /// The fastest choice found whose temporaries need at most `bytes`; if there is none, one that needs least.
   Choice choose(int64_t bytes) const;
 
+  /// With blocks' inputs computed again, too (RecomputeNested.h), by estimates; `fits` unless there is no such choice. addUp:
+  /// gathers do not hide behind launches.
+  Choice chooseNested(int64_t bytes, bool addUp) const;
+
 private:
-  struct Chain;
   RecomputeModel model;
-  std::unique_ptr<Chain> chain;
+  std::unique_ptr<BlockChain> chain;
 };
 
 } // namespace ds

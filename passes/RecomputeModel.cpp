@@ -74,7 +74,7 @@ void RecomputeModel::addLaunches(Program &p) {
     if (op.info().isView())
       continue;
     int k = static_cast<int>(launches.size());
-    Launch l{&op, canRecompute(op), {}, {}, {}, 0, 0};
+    Launch l{&op, canRecompute(op), {}, {}, {}, 0, 0, 0};
     firstBackward += op.phase != Phase::Backward;
     for (const Value *v : op.operands)
       if (auto it = storageOf.find(rootOf(v)); it != storageOf.end()) {
@@ -118,6 +118,28 @@ void RecomputeModel::readTimes(const Schedule &s, const Rates &r) {
         l.seconds = seconds(s, p, i, r);
         l.work = i.work < 0 ? 0 : rounded(resolve(s, p, {false, i.work}).buffer->bytes);
       }
+    readGathers(s, p, r);
+  }
+}
+
+void RecomputeModel::readGathers(const Schedule &s, const SchedProgram &p, const Rates &r) {
+  std::map<std::string_view, Launch *> byLabel;
+  for (Launch &l : launches) {
+    l.gather = 0; // of the last such program
+    byLabel.emplace(l.op->result()->name, &l);
+  }
+  std::map<int, double> on; // buffers: what it took to bring them
+  for (const Instr &i : p.instrs) {
+    if (i.kind == InstrKind::AllGather || i.kind == InstrKind::Fetch || i.kind == InstrKind::Read) {
+      int from = resolve(s, p, i.ins[0]).bufferIndex, to = resolve(s, p, i.outs[0]).bufferIndex;
+      on[to] = on[from] + seconds(s, p, i, r);
+      continue;
+    }
+    auto l = byLabel.find(i.label);
+    if (l == byLabel.end())
+      continue;
+    for (PlaceRef in : i.ins)
+      l->second->gather += std::exchange(on[resolve(s, p, in).bufferIndex], 0);
   }
 }
 

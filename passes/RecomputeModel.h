@@ -20,7 +20,8 @@ struct RecomputeModel {
     llvm::SmallVector<int, 2>
         over; // of in: as large as the first of out, which may take over one that ends here
     double seconds = 0;
-    int64_t work = 0; // bytes of workspace
+    double gather = 0; // of weights that it reads first in its phase
+    int64_t work = 0;  // bytes of workspace
   };
   struct Storage {
     int64_t bytes = 0; // rounded up as in an arena
@@ -52,6 +53,7 @@ struct RecomputeModel {
 private:
   void addLaunches(Program &p);
   void readTimes(const Schedule &s, const Rates &r);
+  void readGathers(const Schedule &s, const SchedProgram &p, const Rates &r);
   void readMoves(const Schedule &s);
 };
 

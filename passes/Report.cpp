@@ -2,6 +2,7 @@
 #include "passes/Report.h"
 
 #include "ir/BucketMap.h"
+#include "passes/Recompute.h"
 
 #include <algorithm>
 #include <set>
@@ -158,26 +159,53 @@ std::vector<MemoryPart> partsOfPeak(const PeakReport &peak,
   return sorted(std::move(parts));
 }
 
-std::vector<MemoryPart> recomputedParts(const Schedule &s) {
-  std::map<std::string, MemoryPart> byName;
+// Calls fn(instruction, what is repeated, for which time) for what backward repeats.
+template <typename Fn> static void forEachRepeated(const Schedule &s, Fn fn) {
   auto micro = std::find_if(s.programs.begin(), s.programs.end(),
                             [](auto &p) { return p.name.starts_with("micro."); });
   if (micro == s.programs.end())
-    return {};
+    return;
   for (const Instr &i : micro->instrs) {
-    if (i.origin < 0 || s.origins[i.origin].pass != "recompute")
+    const std::string pass = i.origin < 0 ? "" : s.origins[i.origin].pass;
+    if (pass != kRecomputePass && pass != kSweepPass)
       continue;
-    std::string name = i.label.substr(0, i.label.rfind(".re"));
+    size_t end = i.label.rfind(".re");
+    int time = 1;
+    for (; end != std::string::npos && end >= 3 && i.label.compare(end - 3, 3, ".re") == 0;
+         end -= 3)
+      ++time;
+    fn(*micro, i, i.label.substr(0, end), time);
+  }
+}
+
+int timesNested(const Schedule &s) {
+  int most = 0;
+  bool sweeps = false;
+  forEachRepeated(s, [&](const SchedProgram &, const Instr &i, const std::string &, int time) {
+    most = std::max(most, time);
+    sweeps |= s.origins[i.origin].pass == kSweepPass;
+  });
+  return sweeps ? most : 0;
+}
+
+std::vector<MemoryPart> recomputedParts(const Schedule &s) {
+  std::map<std::string, MemoryPart> byName;
+  forEachRepeated(s, [&](const SchedProgram &micro, const Instr &i, const std::string &name, int) {
     MemoryPart &part = byName.try_emplace(withoutLayer(name), MemoryPart{name, 0, 0}).first->second;
     for (PlaceRef out : i.outs)
-      part.bytes += resolve(s, *micro, out).type->bytes();
+      part.bytes += resolve(s, micro, out).type->bytes();
     if (++part.count > 1)
       part.name = withoutLayer(name);
-  }
+  });
   std::vector<MemoryPart> parts;
   for (auto &[name, part] : byName)
     parts.push_back(part);
   return sorted(std::move(parts));
+}
+
+static std::string timesText(int times) {
+  return times < 2 ? times == 0 ? "" : ", nested"
+                   : ", nested: some of them " + std::to_string(times) + " times";
 }
 
 std::string recomputedText(const Schedule &s) {
@@ -186,7 +214,8 @@ std::string recomputedText(const Schedule &s) {
     launches += p.count;
   return launches == 0 ? ""
                        : "recompute: backward repeats " + std::to_string(launches) +
-                             (launches == 1 ? " launch" : " launches") + " of a micro-batch";
+                             (launches == 1 ? " launch" : " launches") + " of a micro-batch" +
+                             timesText(timesNested(s));
 }
 
 std::string dropoutText(const Schedule &s) {

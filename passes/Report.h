@@ -81,6 +81,8 @@ TrafficReport trafficReport(const Schedule &s);
 /// Values that backward computes again, in one micro-batch; those that differ by their layer only are one part. Most bytes
 /// first.
 std::vector<MemoryPart> recomputedParts(const Schedule &s);
+/// Where inputs of blocks are computed again, too: how often backward repeats one launch, at most. Else 0.
+int timesNested(const Schedule &s);
 /// Their number, one line for people; empty: there are none.
 std::string recomputedText(const Schedule &s);
 

@@ -342,10 +342,12 @@ StatusOr<Schedule> plan(const LoadedModel &model, const PlanConfig &config, int 
     if (!c.recomputeValues.empty() && c.stage == model.config.stage &&
         !checkFits(p.schedule, c).ok()) {
       c.recomputeValues.clear();
+      c.recomputeSweeps.clear();
       TRY_ASSIGN(p, planRecompute(*model.module, c));
     }
     c.recompute = p.mode;
     c.recomputeValues = p.values;
+    c.recomputeSweeps = p.sweeps;
   }
   if (!p.module || passOptions().watches()) {
     p.module = clone(*model.module);

@@ -93,6 +93,23 @@ public:
     return found;
   }
 
+  /// Where none fits: with what `least` moves, and blocks' inputs computed again. Its bound is not known.
+  StatusOr<std::optional<Found>> nested(const PlanConfig &c, const Found &least) {
+    if (c.recompute != "auto" || least.device == 0)
+      return std::optional<Found>();
+    PlanConfig mine = least.config;
+    mine.workspaceBytes = workspace;
+    mine.recomputeValues.clear();
+    TRY_ASSIGN(RecomputePlan p, planNested(*rounds, mine));
+    if (!checkFits(p.schedule, mine).ok())
+      return std::optional<Found>();
+    Found f;
+    f.config = least.config;
+    f.what = least.what;
+    TRY(describe(f, c, std::move(p)));
+    return std::optional<Found>(std::move(f));
+  }
+
 private:
   struct Try {
     MarketDecisions decisions;
@@ -244,15 +261,21 @@ private:
   StatusOr<Found> foundBy(const PlanConfig &c, const Try &t, RecomputePlan p) const {
     Found f;
     f.config = market->configOf(t.decisions, c);
-    f.config.recomputeValues = p.values;
     f.what = market->text(t.decisions);
+    TRY(describe(f, c, std::move(p)));
+    return f;
+  }
+
+  static Status describe(Found &f, const PlanConfig &c, RecomputePlan p) {
+    f.config.recomputeValues = p.values;
+    f.config.recomputeSweeps = p.sweeps;
     TRY_ASSIGN(f.seconds, updateSeconds(p.schedule, c));
     f.device = arenaOf(p.schedule, Space::Device);
     f.host = arenaOf(p.schedule, Space::Host);
     f.nvme = arenaOf(p.schedule, Space::Nvme);
     f.limit = c.deviceMemory;
     f.plan = std::move(p);
-    return f;
+    return {};
   }
 
   const LoadedModel &model;
@@ -282,6 +305,9 @@ Status chooseOffload(LoadedModel &model) {
   TRY(search.prepare());
   Found least;
   TRY_ASSIGN(std::optional<Found> best, search.best(c, least));
+  if (!best) {
+    TRY_ASSIGN(best, search.nested(c, least));
+  }
   if (!best)
     return Status::error("offload auto: no plan fits " + limit->name +
                              "; the least of device memory, " + bytesText(least.device) +
@@ -291,7 +317,8 @@ Status chooseOffload(LoadedModel &model) {
   c = std::move(best->config);
   c.assumptions.push_back("offload auto: " + best->what);
   TRY_ASSIGN(std::string rates, planRatesName(c));
-  model.gap = {best->seconds, best->bound, rates};
+  if (best->bound > 0)
+    model.gap = {best->seconds, best->bound, rates};
   model.keep(std::move(best->plan));
   return {};
 }

@@ -71,10 +71,12 @@ StatusOr<std::unique_ptr<Module>> PlanRounds::finish(const PlanConfig &c) const 
 }
 
 StatusOr<RecomputePlan> PlanRounds::plan(PlanConfig c, std::string mode,
-                                         std::vector<std::string> values) const {
+                                         std::vector<std::string> values,
+                                         std::vector<RecomputeSweep> sweeps) const {
   RecomputePlan p;
   c.recompute = p.mode = std::move(mode);
   c.recomputeValues = p.values = std::move(values);
+  c.recomputeSweeps = p.sweeps = std::move(sweeps);
   TRY_ASSIGN(p.module, finish(c));
   TRY_ASSIGN(p.schedule, scheduleModule(*p.module, c));
   return p;
@@ -116,10 +118,43 @@ StatusOr<RecomputePlan> within(int64_t available, const Rates &rates, const Plan
 
 } // namespace
 
+StatusOr<RecomputePlan> planNested(const PlanRounds &rounds, const PlanConfig &c) {
+  constexpr int kRounds = 6, kMore = 2;
+  TRY_ASSIGN(std::optional<MemoryLimit> limit, memoryLimit(c));
+  TRY_ASSIGN(Rates rates, planRates(c));
+  TRY_ASSIGN(bool addUp, timesAddUp(c));
+  TRY_ASSIGN(RecomputePlan best, rounds.plan(c, "none"));
+  RecomputeChooser chooser(rounds.program(), best.schedule, rates);
+  int64_t available = limit->available(),
+          bytes = available - best.schedule.arenas[0].persistentBytes;
+  double seconds = 0; // of the best one
+  for (int round = 0, more = 0; round < kRounds; ++round) {
+    RecomputeChooser::Choice choice = chooser.chooseNested(bytes, addUp);
+    if (!choice.fits && ++more > kMore)
+      break;
+    if (!choice.fits) { // by estimates, which may ask for too much
+      bytes += bytes / 8;
+      continue;
+    }
+    TRY_ASSIGN(RecomputePlan p,
+               rounds.plan(c, "auto", std::move(choice.values), std::move(choice.sweeps)));
+    int64_t over = arenaOf(p) - available;
+    if (over <= 0 ? arenaOf(best) > available || choice.seconds < seconds
+                  : arenaOf(p) < arenaOf(best)) {
+      best = std::move(p);
+      seconds = choice.seconds;
+    }
+    if (over <= 0 && -over < available / 100)
+      break;
+    bytes -= over;
+  }
+  return best;
+}
+
 StatusOr<RecomputePlan> planRecompute(const PlanRounds &rounds, const PlanConfig &c) {
   TRY_ASSIGN(std::optional<MemoryLimit> limit, memoryLimit(c));
   if (c.recompute == "auto" && !c.recomputeValues.empty()) // chosen already
-    return rounds.plan(c, "auto", c.recomputeValues);
+    return rounds.plan(c, "auto", c.recomputeValues, c.recomputeSweeps);
   TRY_ASSIGN(RecomputePlan kept, rounds.plan(c, "none"));
   if (c.recompute != "auto") {
     TRY_ASSIGN(RecomputePlan p, rounds.plan(c, c.recompute));
@@ -128,7 +163,11 @@ StatusOr<RecomputePlan> planRecompute(const PlanRounds &rounds, const PlanConfig
   if (!limit || arenaOf(kept) <= limit->available())
     return kept;
   TRY_ASSIGN(Rates rates, planRates(c));
-  return within(limit->available(), rates, rounds, c, std::move(kept));
+  TRY_ASSIGN(RecomputePlan best, within(limit->available(), rates, rounds, c, std::move(kept)));
+  if (arenaOf(best) <= limit->available())
+    return best;
+  TRY_ASSIGN(RecomputePlan nested, planNested(rounds, c));
+  return arenaOf(nested) < arenaOf(best) ? std::move(nested) : std::move(best);
 }
 
 StatusOr<RecomputePlan> planRecompute(const Module &model, const PlanConfig &c) {

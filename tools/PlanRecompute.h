@@ -20,7 +20,8 @@ StatusOr<double> updateSeconds(const Schedule &s, const PlanConfig &c);
 struct RecomputePlan {
   std::string mode;                // PlanConfig::recompute: what was asked for, or none
   std::vector<std::string> values; // PlanConfig::recomputeValues
-  std::unique_ptr<Module> module;  // behind all passes
+  std::vector<RecomputeSweep> sweeps;
+  std::unique_ptr<Module> module; // behind all passes
   Schedule schedule;
 };
 
@@ -35,8 +36,8 @@ public:
 
   Program &program() const { return *micro->program("micro"); }
   /// The rest of the passes by a config that differs in its choices.
-  StatusOr<RecomputePlan> plan(PlanConfig c, std::string mode,
-                               std::vector<std::string> values = {}) const;
+  StatusOr<RecomputePlan> plan(PlanConfig c, std::string mode, std::vector<std::string> values = {},
+                               std::vector<RecomputeSweep> sweeps = {}) const;
   /// As emitSchedule, without recomputation: a part of the work.
   StatusOr<Schedule> emit(PlanConfig c) const;
 
@@ -49,6 +50,10 @@ private:
   std::unique_ptr<Module> micro;
   std::vector<std::string> behind;
 };
+
+/// Where the limit cannot be met with every block's input kept: the plan in which those are computed again, too, that takes
+/// least time, or needs least memory if none fits. c: complete; where things lie is decided.
+StatusOr<RecomputePlan> planNested(const PlanRounds &rounds, const PlanConfig &c);
 
 /// Nothing is computed again where that does not make the arena smaller; nor, with auto, without a limit of memory, or where the
 /// plan fits anyway. c: complete, with workspaceBytes.

@@ -30,6 +30,7 @@ void recomputeJson(llvm::json::OStream &j, const RecomputeSummary &r, const std:
   j.attributeObject("recompute", [&] {
     j.attribute("mode", mode);
     j.attribute("launches", r.launches);
+    j.attribute("nested", r.nested);
     j.attribute("arena_bytes_without", r.keptArena);
     j.attribute("extra_time", r.extraTime);
     if (!r.why.empty())

@@ -33,6 +33,7 @@ StatusOr<std::optional<RecomputeSummary>> recomputeSummary(const LoadedModel &mo
   }
   for (const MemoryPart &p : r.parts)
     r.launches += p.count;
+  r.nested = timesNested(s);
   TRY_ASSIGN(std::optional<TargetRates> target, targetRates(c));
   TRY_ASSIGN(Rates rates, planRates(c));
   r.rates = target ? target->target.name : "cpu";
@@ -57,6 +58,11 @@ std::string recomputeLines(const RecomputeSummary &r, const std::string &mode) {
                     bytesText(r.keptArena) + ", an update takes " + percent +
                     " % longer by the rates of " + r.rates + "; backward repeats " +
                     std::to_string(r.launches) + " launches of a micro-batch\n";
+  if (r.nested > 0)
+    out += "  nested: the inputs of all blocks do not fit, so some are computed again, too; a "
+           "launch is "
+           "repeated up to " +
+           std::to_string(r.nested) + (r.nested == 1 ? " time\n" : " times\n");
   for (size_t k = 0; k < r.parts.size() && k < kShown; ++k)
     out += "  " + bytesText(r.parts[k].bytes) + "  " + r.parts[k].name +
            (r.parts[k].count > 1 ? ", " + std::to_string(r.parts[k].count) + " of them" : "") +

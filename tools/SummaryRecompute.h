@@ -11,6 +11,7 @@ namespace ds {
 struct RecomputeSummary {
   std::vector<MemoryPart> parts;    // what is computed again; none: nothing is
   int64_t launches = 0;             // of one micro-batch
+  int nested = 0;                   // at most so often one of them is repeated; 0: not nested
   int64_t arena = 0, keptArena = 0; // with and without
   double extraTime = 0;             // part of an update's predicted time
   std::string rates;                // whose rates it is predicted with
