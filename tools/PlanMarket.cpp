@@ -129,7 +129,7 @@ PlanMarket::Estimate PlanMarket::estimate(const MarketDecisions &d, int64_t byte
     addBackward(busy, static_cast<double>(market.runs) * choice.seconds);
   }
   e.fits &= hostFits;
-  e.seconds = ds::updateSeconds(busy, limits.isShared);
+  e.seconds = e.least = ds::updateSeconds(busy, limits.isShared);
   e.total = ds::updateSeconds(busy, /*isShared=*/true);
   if (!limits.isShared) // a little of what runs beside is still waited for
     e.seconds += e.total / 100;

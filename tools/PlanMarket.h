@@ -41,6 +41,7 @@ public:
 
   struct Estimate {
     double seconds = 0, total = 0; // total: if nothing ran beside anything
+    double least = 0;              // no plan that repeats the same takes less
     int64_t peak = 0;
     bool fits = false;
     std::vector<std::string> values; // to repeat

@@ -88,6 +88,7 @@ public:
       else if (!fits && (least.device == 0 || f.device < least.device))
         least = std::move(f);
     }
+    TRY(byFlags(c, found));
     if (found)
       found->bound = market->bound(found->seconds, kIterations);
     return found;
@@ -111,6 +112,35 @@ public:
   }
 
 private:
+  // What flags alone could ask for is never faster than what is found: all states and all parameters at one place, all saved values
+  // moved or none. Those that estimates tell are out of reach are not planned.
+  Status byFlags(const PlanConfig &c, std::optional<Found> &found) const {
+    constexpr double kNear = 0.05; // of estimates
+    if (market->launches() >= kLarge && !market->overlaps())
+      return {};
+    for (size_t k = 0; k < places.size(); ++k)
+      for (const char *values : {"", "."}) {
+        if (*values && !c.offloadActivations.empty())
+          continue; // given
+        Try t = tried(market->everything(static_cast<int>(k), *values));
+        if (static_cast<double>(t.estimate.peak) > (1 + kNear) * static_cast<double>(market->deviceBytes()) ||
+            (found && t.estimate.least * (1 - kNear) >= found->seconds))
+          continue;
+        PlanConfig mine = c;
+        mine.offloadOptimizer = places[k].optimizer;
+        mine.offloadParam = places[k].param;
+        if (*values)
+          mine.offloadActivations = values;
+        TRY_ASSIGN(RecomputePlan p, planRecompute(*rounds, mine));
+        TRY_ASSIGN(Found f, foundBy(mine, t, std::move(p)));
+        f.config = mine;
+        f.config.recomputeValues = f.plan.values;
+        if (checkFits(f.plan.schedule, f.config).ok() && (!found || f.seconds < found->seconds))
+          found = std::move(f);
+      }
+    return {};
+  }
+
   struct Try {
     MarketDecisions decisions;
     PlanMarket::Estimate estimate;
