@@ -80,6 +80,9 @@ struct Market {
   /// take `again` less than its place says.
   int64_t staying = 0;
   int64_t runs = 1; // of a micro-batch in an update
+  /// Of the first plan: what launches take, and constants' bytes.
+  MarketSeconds launchSeconds{};
+  int64_t constBytes = 0;
   std::vector<Value> values;
   std::vector<Part> parts;
   std::vector<Bucket> buckets;
@@ -97,7 +100,12 @@ Market marketOf(const RecomputeModel &m, const std::vector<Launches> &blocks, in
 struct PlacedPlan {
   std::string optimizer, param;
   const Schedule *schedule;
+  bool isReduced = false; // made of a module behind reduceToBuckets; the first is not
 };
+/// A module behind form-programs keeps only what it takes to see this of its buckets; it trains nothing any more.
+void reduceToBuckets(Module &m, const RecomputeModel &model);
+/// Its constants' names begin so, as no other symbol's can.
+inline constexpr const char *kStandIn = "stand in ";
 void addPlace(Market &market, const RecomputeModel &m, const PlacedPlan &plan, const Rates &r);
 
 } // namespace ds

@@ -41,7 +41,9 @@ public:
   }
 
   std::vector<Market::Option> options; // by bucket
-  Market::Option rest;                 // what belongs to none
+  Market::Option rest;                 // what belongs to none, but for
+  MarketSeconds launchSeconds{};       // launches of the micro-batch
+  int64_t constBytes = 0;              // and constants
 
 private:
   int bucketOfName(const Buffer &b) const {
@@ -57,7 +59,7 @@ private:
   void addPersistent(const Buffer &b, int bucket) {
     int64_t bytes = (b.bytes + 255) / 256 * 256;
     if (b.type.space == Space::Device && bucket < 0 && b.kind != BufferKind::Carry)
-      rest.device += bytes;
+      (b.kind == BufferKind::Const ? constBytes : rest.device) += bytes;
     if (bucket >= 0 && b.type.space != Space::Nvme)
       (b.type.space == Space::Device ? options[bucket].device : options[bucket].host) += bytes;
   }
@@ -105,27 +107,31 @@ private:
       }
     };
     std::vector<Life> touched(of.size()), lives(of.size());
-    int at = 0; // the next launch
+    int at = 0; // behind the last launch
+    std::vector<int> next = nextLaunches(p);
     bool last = p.name == "micro.last" || p.name == "micro.only";
     bool isFirst = p.name == "micro.first" || p.name == "micro.only";
-    for (const Instr &i : p.instrs) {
+    for (size_t k = 0; k < p.instrs.size(); ++k) {
+      const Instr &i = p.instrs[k];
       double s = ds::seconds(schedule, p, i, rates) * runs;
       auto stream = static_cast<int>(i.stream);
       if (auto it = launchOf.find(i.label); it != launchOf.end()) {
         // The first forward phase is what the host's part of the update before may run beside.
         if (it->second >= firstBackward || !isFirst)
-          addBackward(rest.seconds, s);
+          addBackward(launchSeconds, s);
         else
-          rest.seconds[stream] += s;
+          launchSeconds[stream] += s;
         for (const auto *list : {&i.ins, &i.outs})
           for (PlaceRef place : *list)
             touched[bufferOf(p, place)].add(it->second, it->second + 1);
         at = it->second + 1;
         continue;
       }
+      // A reduced plan does not have all launches: weights arrive right before one, gradients leave right behind one.
+      int stands = arrives(i) ? std::max(at, next[k]) : at;
       for (const auto *list : {&i.ins, &i.outs})
         for (PlaceRef place : *list)
-          lives[bufferOf(p, place)].add(at, at + 1);
+          lives[bufferOf(p, place)].add(stands, stands + 1);
       share(p, i, of, s, runs);
     }
     for (size_t b = owner.size(); last && b < of.size(); ++b) {
@@ -136,6 +142,23 @@ private:
                                           std::max(t.end, life.end),
                                           (own.bytes + 255) / 256 * 256});
     }
+  }
+
+  static bool arrives(const Instr &i) {
+    return i.kind == InstrKind::AllGather || i.kind == InstrKind::Fetch ||
+           i.kind == InstrKind::Read;
+  }
+
+  // By instruction: the next launch of the micro-batch, or -1.
+  std::vector<int> nextLaunches(const SchedProgram &p) const {
+    std::vector<int> next(p.instrs.size());
+    int launch = -1;
+    for (size_t k = p.instrs.size(); k-- > 0;) {
+      if (auto it = launchOf.find(p.instrs[k].label); it != launchOf.end())
+        launch = it->second;
+      next[k] = launch;
+    }
+    return next;
   }
 
   // By bytes; what it takes beside them belongs to nobody if several buckets share it.
@@ -185,6 +208,13 @@ private:
 
 void addPlace(Market &market, const RecomputeModel &m, const PlacedPlan &plan, const Rates &r) {
   PlanReader read(m, *plan.schedule, r);
+  if (!plan.isReduced) {
+    market.launchSeconds = read.launchSeconds;
+    market.constBytes = read.constBytes;
+  }
+  for (int s = 0; s < kPaths; ++s)
+    read.rest.seconds[s] += market.launchSeconds[s];
+  read.rest.device += market.constBytes;
   // What belongs to no bucket is nearly the same everywhere; a mixture of two plans needs what either of them does.
   read.options.push_back(read.rest);
   market.buckets.resize(read.options.size());

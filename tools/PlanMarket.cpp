@@ -31,7 +31,10 @@ StatusOr<PlanMarket> PlanMarket::build(const PlanRounds &rounds, const PlanConfi
         return out.rates.launch + static_cast<double>(bytes) / out.rates.hostLink;
       });
     }
-    addPlace(out.market, out.model, {p.optimizer, p.param, &s}, out.rates);
+    bool isReduced = &p != &places[0] && c.offloadActivations.empty();
+    addPlace(out.market, out.model, {p.optimizer, p.param, &s, isReduced}, out.rates);
+    if (&p == &places[0] && places.size() > 1 && c.offloadActivations.empty())
+      reduceToBuckets(placed.module(), out.model);
   }
   out.market.staying = c.keepGathered;
   return out;

@@ -123,7 +123,8 @@ private:
         if (*values && !c.offloadActivations.empty())
           continue; // given
         Try t = tried(market->everything(static_cast<int>(k), *values));
-        if (static_cast<double>(t.estimate.peak) > (1 + kNear) * static_cast<double>(market->deviceBytes()) ||
+        if (static_cast<double>(t.estimate.peak) >
+                (1 + kNear) * static_cast<double>(market->deviceBytes()) ||
             (found && t.estimate.least * (1 - kNear) >= found->seconds))
           continue;
         PlanConfig mine = c;

@@ -34,6 +34,7 @@ public:
   /// The same behind the passes before `offload`, without recomputation.
   StatusOr<PlanRounds> beforeOffload(PlanConfig c) const;
 
+  Module &module() const { return *micro; }
   Program &program() const { return *micro->program("micro"); }
   /// The rest of the passes by a config that differs in its choices.
   StatusOr<RecomputePlan> plan(PlanConfig c, std::string mode, std::vector<std::string> values = {},

@@ -4,7 +4,7 @@
 
     test/bench/planning_time.py [--dsplan D] [--repeat 3]
 
-Prints the least of the repeats: other work on the machine only adds to it. Goals are 2 s for 10,000 nodes, which is not reached, and
+Prints the least of the repeats: other work on the machine only adds to it. Goals are 2 s for 10,000 nodes and
 10 s for 96 layers. --check fails beyond what each has been brought to, with room for a busy machine.
 """
 
@@ -21,7 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMMON = ["--allow-missing-data", "--loss=ce:logits=logits,labels=labels", "--optimizer=adamw"]
 # name, goal and what --check allows in seconds, model, its scaling, flags, percent of the plan without limits
 CASES = [
-    ("10,000 nodes", 2, 6, "llama-7b", {"layers": 185, "width": 1024, "seq": 512}, ["--world-size=1", "--micro-batch=2"], 50),
+    ("10,000 nodes", 2, 4, "llama-7b", {"layers": 185, "width": 1024, "seq": 512}, ["--world-size=1", "--micro-batch=2"], 50),
     ("175B, 96 layers", 10, 10, "gpt3-175b", {}, ["--world-size=64", "--stage=3", "--set=bf16=true"], 40),
 ]
 
