@@ -32,6 +32,7 @@ env["TSAN_OPTIONS"] = "halt_on_error=1"
 config.substitutions += [
     ("%{models}", os.path.join(config.test_source_root, "models")),
     ("%{golden}", os.path.join(config.test_source_root, "golden")),
+    ("%{bin}", config.ds_bin),
     ("%{emulated}", os.path.join(config.ds_build, "lib", "emulated")),
 ]
 

@@ -36,7 +36,7 @@ StatusOr<Device> pluginDevice(const std::string &path) {
   return d;
 }
 
-static std::string pluginPath(const std::string &name) {
+std::string pluginPath(const std::string &name) {
   std::string file = "libds" + name + ".so";
   std::error_code e;
   fs::path here = fs::read_symlink("/proc/self/exe", e).parent_path();

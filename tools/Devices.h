@@ -13,6 +13,9 @@ namespace ds {
 /// device, else cuda: a device that is there but does not work is an error.
 StatusOr<Device> findDevice(const std::string &name);
 
+/// The file of the plugin libds<name>.so, where it is looked for.
+std::string pluginPath(const std::string &name);
+
 /// The device of one plugin file, with `ref` for what it lacks.
 StatusOr<Device> pluginDevice(const std::string &path);
 

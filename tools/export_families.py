@@ -59,6 +59,7 @@ GPT2_PRESETS = {
     "tiny": Gpt2Shape(layers=2, hidden=32, heads=2, vocab=64, context=16),
     "small": Gpt2Shape(layers=4, hidden=128, heads=4, vocab=86, context=128),
     "124M": Gpt2Shape(layers=12, hidden=768, heads=12, vocab=50257, context=1024),
+    "1.5B": Gpt2Shape(layers=48, hidden=1600, heads=25, vocab=50257, context=1024),
     "gpt3-175b": Gpt2Shape(layers=96, hidden=12288, heads=96, vocab=50257, context=2048),
 }
 

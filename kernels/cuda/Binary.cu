@@ -38,9 +38,46 @@ BINARY(ge, Numbers, true, a >= b)
 BINARY(andOf, Bools, false, a &&b)
 BINARY(orOf, Bools, false, a || b)
 BINARY(xorOf, Bools, false, a != b)
-BINARY(div, Floats, false, a / b)
 BINARY(reluGrad, Floats, false, b > V(0) ? a : V(0))
 BINARY(tanhGrad, Floats, false, a *(V(1) - b * b))
+
+/// An integer divisor of zero is a fault, and the lowest value by -1 wraps.
+struct DivFn {
+  DsFault *fault;
+  int32_t id;
+  template <typename V> __device__ V operator()(V a, V b) const {
+    if constexpr (kIsInt<V>) {
+      if (b == 0)
+        setFault(fault, id, kZeroDivisor, static_cast<int64_t>(a), 0);
+      return b == 0 ? V(0) : b == V(-1) ? static_cast<V>(0 - wide(a)) : static_cast<V>(a / b);
+    } else {
+      return a / b;
+    }
+  }
+};
+const char *div(const DsLaunch *l, void *) {
+  return mapBinary<Numbers>(*l, DivFn{l->fault, l->id});
+}
+
+struct ModFn {
+  bool truncated; // the result has a's sign, else b's
+  DsFault *fault;
+  int32_t id;
+  template <typename V> __device__ V operator()(V a, V b) const {
+    V r;
+    if constexpr (kIsInt<V>) {
+      if (b == 0)
+        setFault(fault, id, kZeroDivisor, static_cast<int64_t>(a), 0);
+      r = b == 0 || b == V(-1) ? V(0) : static_cast<V>(a % b);
+    } else {
+      r = static_cast<V>(fmod(a, b));
+    }
+    return !truncated && r != V(0) && (r < V(0)) != (b < V(0)) ? static_cast<V>(r + b) : r;
+  }
+};
+const char *mod(const DsLaunch *l, void *) {
+  return mapBinary<Numbers>(*l, ModFn{flag(*l, "fmod"), l->fault, l->id});
+}
 
 struct GeluGradFn {
   bool tanhForm;

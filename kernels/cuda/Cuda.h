@@ -90,6 +90,6 @@ __device__ inline void setFault(DsFault *f, int32_t id, int32_t code, int64_t a,
 }
 
 /// Codes of DsFault.
-enum FaultCode : int32_t { kBadLabel = 1, kBadIndex };
+enum FaultCode : int32_t { kBadLabel = 1, kBadIndex, kZeroDivisor };
 
 } // namespace ds::cuda

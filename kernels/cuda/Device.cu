@@ -174,6 +174,8 @@ const char *faultText(int32_t code) {
     return "label %lld is not in [0, %lld)";
   case kBadIndex:
     return "index %lld is not in [0, %lld)";
+  case kZeroDivisor:
+    return "the integer %lld is divided by %lld";
   default:
     return "fault of unknown kind (%lld, %lld)";
   }

@@ -3,17 +3,21 @@
 """Writes language models as ONNX without their weights: what a planner needs of a model that is too large to have.
 
 The graphs are those that exporters write (one node per tensor operation); initializers refer to a data file that
-does not exist, so plans need --allow-missing-data. Needs nothing but Python.
+does not exist, so plans need --allow-missing-data; with --weights it is written, too. Needs nothing but Python.
 
     test/bench/big_models.py gpt3-175b --out gpt3.onnx
     test/bench/big_models.py llama-70b --layers 4 --out llama.onnx
 """
 
 import argparse
+import array
+import os
+import random
 import struct
 
 # layers, width, heads, key-value heads, feed-forward width, vocabulary, positions
-GPT = {"gpt3-175b": (96, 12288, 96, 96, 49152, 50257, 2048), "gpt2-124m": (12, 768, 12, 12, 3072, 50257, 1024)}
+GPT = {"gpt3-175b": (96, 12288, 96, 96, 49152, 50257, 2048), "gpt2-124m": (12, 768, 12, 12, 3072, 50257, 1024),
+       "gpt2-1.5b": (48, 1600, 25, 25, 6400, 50257, 1024), "gpt2-tiny": (2, 32, 2, 2, 128, 67, 16)}
 LLAMA = {"llama-70b": (80, 8192, 64, 8, 28672, 32000, 4096), "llama-30b": (60, 6656, 52, 52, 17920, 32000, 2048),
          "llama-7b": (32, 4096, 32, 32, 11008, 32000, 4096)}
 
@@ -60,6 +64,7 @@ class Graph:
     def __init__(self):
         self.nodes, self.initializers, self.constants = [], [], {}
         self.path, self.offset, self.parameters = "", 0, 0
+        self.tensors = []  # names and numbers of elements, as they lie in the data file
 
     def param(self, name, *dims):
         size = 4
@@ -68,6 +73,7 @@ class Graph:
         self.parameters += size // 4
         entries = {"location": "weights.bin", "offset": str(self.offset), "length": str(size)}
         self.offset += size
+        self.tensors.append((name, size // 4, len(dims)))
         self.initializers.append(b"".join(number(1, d) for d in dims) + number(2, FLOAT) + field(8, name) + number(14, 1)
                                  + b"".join(field(13, field(1, k) + field(2, v)) for k, v in entries.items()))
         return name
@@ -242,8 +248,21 @@ def llama(layers, width, heads, kv_heads, inner, vocabulary, _, seq):
     return g, logits, vocabulary
 
 
-def write(name, path, layers=0, width=0, seq=0):
-    """Writes the model, scaled if layers or width are given; returns its number of parameters and of nodes."""
+def write_weights(g, path, seed):
+    """As models are initialised: matrices from a normal distribution of 0.02 (a million draws, repeated), scales 1, biases 0."""
+    draw = random.Random(seed)
+    normal = array.array("f", (draw.gauss(0, 0.02) for _ in range(1 << 20)))
+    with open(path, "wb") as f:
+        for name, elems, rank in g.tensors:
+            block = normal if rank > 1 else array.array("f", [0.0 if name.endswith("bias") else 1.0]) * min(elems, 1 << 16)
+            while elems > 0:
+                part = block[:elems]
+                f.write(part.tobytes())
+                elems -= len(part)
+
+
+def write(name, path, layers=0, width=0, seq=0, weights=None):
+    """Writes the model, scaled if layers or width are given, and its weights from a seed; returns its numbers of parameters and nodes."""
     build, shape = (gpt, GPT[name]) if name in GPT else (llama, LLAMA[name])
     old_layers, old_width, heads, kv_heads, inner, vocabulary, positions = shape
     if width:
@@ -259,6 +278,8 @@ def write(name, path, layers=0, width=0, seq=0):
     data = g.model(name, [("input_ids", INT64, ["batch", seq])], [("logits", FLOAT, ["batch", seq, vocabulary])])
     with open(path, "wb") as f:
         f.write(data)
+    if weights is not None:
+        write_weights(g, os.path.join(os.path.dirname(path) or ".", "weights.bin"), weights)
     return g.parameters, len(g.nodes)
 
 
@@ -268,9 +289,10 @@ def main():
     p.add_argument("--layers", type=int, default=0, help="instead of the model's")
     p.add_argument("--width", type=int, default=0, help="instead of the model's; the rest is scaled with it")
     p.add_argument("--seq", type=int, default=0, help="tokens per sample (default: all positions)")
+    p.add_argument("--weights", type=int, metavar="SEED", help="write the data file weights.bin beside it, with random numbers")
     p.add_argument("--out", required=True, help="the .onnx file")
     args = p.parse_args()
-    parameters, nodes = write(args.name, args.out, args.layers, args.width, args.seq)
+    parameters, nodes = write(args.name, args.out, args.layers, args.width, args.seq, args.weights)
     print(f"{args.out}: {parameters} parameters, {nodes} nodes")
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Time one AdamW update of GPT-2 in PyTorch eager on the CPU: the peer that our own step is measured against.
+"""Time one AdamW update of GPT-2 in PyTorch: the peer that our own step is measured against.
 
 Forward, token-mean cross entropy, backward and a fused AdamW step on random tokens; the model is 124M by default. bf16 is a
 bf16 model with fp32 masters in the optimizer, as DeepSpeed trains it. Prints one line: `model batch seq threads best_ms median_ms tokens_per_s loss`. Needs the packages of tools/requirements-export.txt.
@@ -25,7 +25,10 @@ def main():
     parser.add_argument("--batch", type=int, default=4, metavar="N", help="rows (default 4)")
     parser.add_argument("--seq", type=int, default=256, metavar="N", help="tokens per row (default 256)")
     parser.add_argument("--threads", type=int, default=2, metavar="N", help="torch threads (default 2)")
-    parser.add_argument("--updates", type=int, default=5, metavar="N", help="timed updates, after one untimed (default 5)")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where it runs (default cpu)")
+    parser.add_argument("--compile", action="store_true", help="by torch.compile instead of eagerly")
+    parser.add_argument("--updates", type=int, default=5, metavar="N",
+                        help="timed updates, after one untimed, or four where it is compiled or on cuda (default 5)")
     parser.add_argument("--type", choices=("fp32", "bf16"), default="fp32", help="of weights and activations (default fp32)")
     parser.add_argument("--attention", choices=("eager", "sdpa"), default="sdpa", help="attention (default sdpa)")
     args = parser.parse_args()
@@ -38,7 +41,7 @@ def main():
     import torch
 
     torch.set_num_threads(args.threads)
-    model = build_gpt2(shape, seed=0, attention=args.attention)
+    model = build_gpt2(shape, seed=0, attention=args.attention).to(args.device)
     weights = list(model.parameters())
     masters = weights
     if args.type == "bf16":
@@ -46,13 +49,19 @@ def main():
         model.bfloat16()
         weights = list(model.parameters())
     optimizer = torch.optim.AdamW(masters, lr=1e-4, weight_decay=0.01, fused=True)
-    tokens = torch.randint(shape.vocab, (args.batch, args.seq + 1), generator=torch.Generator().manual_seed(0))
+    tokens = torch.randint(shape.vocab, (args.batch, args.seq + 1), generator=torch.Generator().manual_seed(0)).to(args.device)
 
-    times = []
-    for _ in range(args.updates + 1):
-        start = time.perf_counter()
+    def loss_of(tokens):
         logits = model(tokens[:, :-1])
-        loss = torch.nn.functional.cross_entropy(logits.float().flatten(0, 1), tokens[:, 1:].flatten())
+        return torch.nn.functional.cross_entropy(logits.float().flatten(0, 1), tokens[:, 1:].flatten())
+
+    if args.compile:
+        loss_of = torch.compile(loss_of)
+    untimed = 4 if args.compile or args.device == "cuda" else 1
+    times = []
+    for _ in range(args.updates + untimed):
+        start = time.perf_counter()
+        loss = loss_of(tokens)
         model.zero_grad(set_to_none=True)
         loss.backward()
         if args.type == "bf16":
@@ -63,8 +72,10 @@ def main():
             with torch.no_grad():
                 for master, weight in zip(masters, weights):
                     weight.copy_(master)
+        if args.device == "cuda":
+            torch.cuda.synchronize()
         times.append((time.perf_counter() - start) * 1e3)
-    timed = times[1:]
+    timed = times[untimed:]
     rate = args.batch * args.seq / statistics.median(timed) * 1e3
     print(f"model {args.preset} batch {args.batch} seq {args.seq} threads {args.threads} best_ms {min(timed):.1f} "
           f"median_ms {statistics.median(timed):.1f} tokens_per_s {rate:.1f} loss {loss.item():.6f}")

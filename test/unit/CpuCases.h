@@ -140,6 +140,7 @@ Cases packCases(const std::string &op);
 Cases accumulateCases(const std::string &op);
 Cases updateCases(const std::string &op);
 Cases compareCases(const std::string &op);
+Cases divisionCases(const std::string &op); // div, mod
 Cases logicCases(const std::string &op);
 Cases testCases(const std::string &op); // is_nan, is_inf
 Cases trackCases(const std::string &op);

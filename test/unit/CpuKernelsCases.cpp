@@ -51,6 +51,8 @@ Cases casesOf(const std::string &op) {
     return unaryCases(op);
   if (in({"add", "sub", "mul", "div", "max", "min"}))
     return binaryCases(op);
+  if (op == "mod")
+    return divisionCases(op);
   if (in({"copy", "transpose", "broadcast", "slice", "reverse", "trilu", "pad"}))
     return moveCases(op);
   if (in({"reduce_sum", "reduce_max", "reduce_min"}))
@@ -139,12 +141,12 @@ static bool staysWide(const KernelCase &c, size_t operand) {
          (c.op == "accumulate" && c.ins.size() == 2 && operand == 0);
 }
 
-bool inHalf(KernelCase &c, DType half) {
+bool inHalf(KernelCase &c, DType half, int64_t largest) {
   bool any = false;
   std::vector<Type> ins, outs;
   for (size_t i = 0; i < c.ins.size(); ++i) {
     Tensor &t = c.ins[i];
-    if (t.elems() > 40000)
+    if (t.elems() > largest)
       return false;
     if (t.dtype == DType::F32 && !staysWide(c, i)) {
       t.dtype = half;

@@ -20,8 +20,8 @@ Allowance allowanceOf(const std::string &op);
 std::vector<KernelCase> inPlace(const KernelCase &c);
 
 /// The case with its f32 tensors in a 16-bit type, but for those that the op keeps in f32; its results' types are the
-/// shape rule's. False if it has none, or is large.
-bool inHalf(KernelCase &c, DType half);
+/// shape rule's. False if it has none, or an operand of more than `largest` elements.
+bool inHalf(KernelCase &c, DType half, int64_t largest = 40000);
 /// allowanceOf, and, where that is not exact, one unit in the last place of the type.
 Allowance halfAllowanceOf(const std::string &op, DType half);
 

@@ -29,6 +29,30 @@ Cases compareCases(const std::string &op) {
   return cases;
 }
 
+// Of both signs; floats with remainders of zero, too.
+Cases divisionCases(const std::string &op) {
+  Cases cases;
+  auto next = [] { return static_cast<double>(engine() % 41) - 20; };
+  auto divisor = [] { return (engine() % 2 ? 1 : -1) * static_cast<double>(engine() % 9 + 1); };
+  for (DType t : {DType::F32, DType::I64, DType::I32})
+    for (bool truncated : {false, true})
+      for (auto [a, b, out] :
+           std::vector<std::array<Dims, 3>>{{Dims{}, Dims{}, Dims{}},
+                                            {Dims{0}, Dims{0}, Dims{0}},
+                                            {Dims{7, 19}, Dims{19}, Dims{7, 19}}}) {
+        if (op == "div" && truncated)
+          continue;
+        pushLayouts(cases, {"",
+                            op,
+                            op == "mod" ? Attrs{{"fmod", truncated}} : Attrs{},
+                            {tensor(t, a, next), tensor(t, b, divisor)},
+                            {result(t, out)},
+                            {},
+                            {}});
+      }
+  return cases;
+}
+
 Cases logicCases(const std::string &op) {
   Cases cases;
   std::vector<Tensor> ins = {tensor(DType::Bool, {5, 7}, coin)};

@@ -3,12 +3,11 @@
 // The CUDA rows of Kernels.def, emulated on the CPU, against `ref`: within the op's allowance, with the same bits whatever the
 // order in which threads and blocks take turns. Tensor cores and the real memory model are not seen here.
 #include "test/emulation/include/cuda_runtime.h"
-#include "test/unit/CpuKernelsCases.h"
+#include "test/unit/CudaParity.h"
 
 #include <gmock/gmock.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <set>
 
@@ -33,78 +32,16 @@ RunOptions onDevice() {
     return s;
   }();
   RunOptions o;
+  o.api = &api();
   o.stream = stream;
-  o.sync = [] { return api().streamSync(stream); };
   return o;
 }
 
-bool isSmall(const KernelCase &c) {
-  for (const auto *list : {&c.ins, &c.outs})
-    for (const Tensor &t : *list)
-      if (t.elems() > kLargest)
-        return false;
-  return true;
-}
 int64_t elemsOf(const KernelCase &c) {
   int64_t n = 0;
   for (const Tensor &t : c.ins)
     n += t.elems();
   return n;
-}
-bool isHalf(DType t) { return t == DType::BF16 || t == DType::F16; }
-bool isRowMajor(const KernelCase &c) {
-  for (const auto *list : {&c.ins, &c.outs})
-    for (const Tensor &t : *list)
-      if (t.layout != Layout::Dense)
-        return false;
-  return true;
-}
-
-/// Sums are in f32 in a tree's order; ref's are in f64.
-Allowance allowed(const std::string &op, DType t) {
-  Allowance a = t == DType::F32 ? allowanceOf(op) : halfAllowanceOf(op, t);
-  a.atol *= 8;
-  a.rtol *= 8;
-  for (const char *one : {"sqrt", "reciprocal", "div", "layer_norm", "sin", "cos", "avg_pool"})
-    if (op == one)
-      a.rtol = std::max(a.rtol, 3e-7 * (t == DType::F32 ? 1 : 1e5));
-  return a;
-}
-
-/// The first difference beyond what is allowed, or "".
-std::string difference(const KernelCase &c, const RunResult &want, const RunResult &got,
-                       Allowance a) {
-  if (want.error != got.error)
-    return "ref says '" + want.error + "', cuda '" + got.error + "'";
-  for (size_t i = 0; i < c.outs.size() && want.error.empty(); ++i) {
-    std::vector<double> x = numbers(got.bytes[i], c.outs[i].dtype),
-                        r = numbers(want.bytes[i], c.outs[i].dtype);
-    for (size_t k = 0; k < x.size(); ++k) {
-      bool same = x[k] == r[k] || (std::isnan(x[k]) && std::isnan(r[k]));
-      if (!same && !(std::fabs(x[k] - r[k]) <= a.atol + a.rtol * std::fabs(r[k])))
-        return "result " + std::to_string(i) + " element " + std::to_string(k) + " is " +
-               std::to_string(x[k]) + ", ref has " + std::to_string(r[k]);
-    }
-  }
-  return "";
-}
-
-/// Cases that the emulation runs, of all types that the op's row takes.
-std::vector<KernelCase> emulatedCases(const std::string &op) {
-  std::vector<KernelCase> out;
-  for (const KernelCase &c : casesOf(op)) {
-    if (!isSmall(c))
-      continue;
-    out.push_back(c);
-    for (DType half : {DType::BF16, DType::F16})
-      if (KernelCase h = c; isRowMajor(c) && inHalf(h, half))
-        out.push_back(std::move(h));
-  }
-  return out;
-}
-
-const DsKernel *kernelOf(KernelTable table, const KernelCase &c) {
-  return findKernel(table, c.op.c_str(), (c.ins.empty() ? c.outs : c.ins)[0].dtype);
 }
 
 /// Own kernels do everything meanwhile.
@@ -122,31 +59,21 @@ class CudaKernels : public testing::TestWithParam<std::string> {
 
 TEST_P(CudaKernels, MatchRefInEveryOrder) {
   const std::string op = GetParam();
-  std::vector<KernelCase> cases = emulatedCases(op);
+  std::vector<KernelCase> cases = deviceCases(op, kLargest);
   ASSERT_FALSE(cases.empty()) << "no cases for " << op;
   int ran = 0;
   for (const KernelCase &c : cases) {
-    const DsKernel *cuda = kernelOf(cudaKernels(), c), *ref = kernelOf(refKernels(), c);
-    if (!cuda)
-      continue; // a type that the row does not take
-    ASSERT_TRUE(ref) << c.name;
-    RunResult want = runKernel(*ref, c);
     emulated::setOrder(emulated::Order::Forward);
-    RunResult got = runKernel(*cuda, c, onDevice());
-    if (!isRowMajor(c) && got.error.ends_with(" is not row-major"))
-      continue;
-    ASSERT_EQ(difference(c, want, got, allowed(op, c.ins.empty() ? DType::F32 : c.ins[0].dtype)),
-              "")
-        << c.name;
-    ++ran;
-    for (const KernelCase &over : inPlace(c))
-      ASSERT_EQ(runKernel(*cuda, over, onDevice()).bytes, got.bytes) << over.name;
-    if (c.ins.empty() || isHalf(c.ins[0].dtype))
+    ParityResult p = compareWithRef(cudaKernels(), c, onDevice());
+    ASSERT_EQ(p.difference, "") << c.name;
+    ran += p.ran;
+    if (!p.ran || c.ins.empty() || isHalf(c.ins[0].dtype))
       continue; // the same kernel
+    const DsKernel *cuda = kernelOf(cudaKernels(), c);
     for (auto [order, seed] :
          {std::pair(emulated::Order::Reverse, 0), {emulated::Order::Random, 7}}) {
       emulated::setOrder(order, static_cast<uint64_t>(seed));
-      ASSERT_EQ(runKernel(*cuda, c, onDevice()).bytes, got.bytes)
+      ASSERT_EQ(runKernel(*cuda, c, onDevice()).bytes, p.got.bytes)
           << c.name << ": depends on the order";
     }
   }
@@ -163,8 +90,8 @@ std::vector<std::string> rows() {
 INSTANTIATE_TEST_SUITE_P(Rows, CudaKernels, testing::ValuesIn(rows()),
                          [](const auto &info) { return info.param; });
 
-/// What goes wrong in one of the op's cases in one of the orders, or "".
-std::string anyFailure(const std::string &op, std::vector<KernelCase> cases) {
+/// What goes wrong in one of the cases in one of the orders, or "".
+std::string anyFailure(std::vector<KernelCase> cases) {
   std::stable_sort(cases.begin(), cases.end(), [](const KernelCase &a, const KernelCase &b) {
     return elemsOf(a) > elemsOf(b);
   });
@@ -177,8 +104,7 @@ std::string anyFailure(const std::string &op, std::vector<KernelCase> cases) {
     for (auto order :
          {emulated::Order::Forward, emulated::Order::Reverse, emulated::Order::Random}) {
       emulated::setOrder(order, 3);
-      std::string d = difference(c, want, runKernel(*cuda, c, onDevice()),
-                                 allowed(op, c.ins.empty() ? DType::F32 : c.ins[0].dtype));
+      std::string d = difference(c, want, runKernel(*cuda, c, onDevice()), deviceAllowance(c));
       emulated::failCall("", 0); // the error has stuck
       if (!d.empty())
         return d;
@@ -194,7 +120,7 @@ TEST(CudaBarriersSlow, EveryOneMatters) {
       users; // by barrier: the ops whose kernels come to it
   for (const std::string &op : rows()) {
     emulated::forgetBarriers();
-    ASSERT_EQ(anyFailure(op, emulatedCases(op)), "") << op;
+    ASSERT_EQ(anyFailure(deviceCases(op, kLargest)), "") << op;
     for (const std::string &site : emulated::barriersSeen())
       users[site].push_back(op);
   }
@@ -203,7 +129,7 @@ TEST(CudaBarriersSlow, EveryOneMatters) {
     emulated::skipBarrier(site);
     std::string found;
     for (size_t k = 0; k < ops.size() && found.empty(); ++k)
-      found = anyFailure(ops[k], emulatedCases(ops[k]));
+      found = anyFailure(deviceCases(ops[k], kLargest));
     emulated::skipBarrier("");
     emulated::setOrder(emulated::Order::Forward);
     EXPECT_NE(found, "") << ops[0] << ": nothing is wrong without the barrier at " << site;
@@ -216,7 +142,7 @@ TEST(CudaOptimizers, BitsAreThoseOfTheCpu) {
   int ran = 0;
   emulated::setChecks(false); // no shared memory here
   for (const char *op : {"adam", "adam_round", "sgd"})
-    for (const KernelCase &c : emulatedCases(op)) {
+    for (const KernelCase &c : deviceCases(op, kLargest)) {
       const DsKernel *cuda = kernelOf(cudaKernels(), c), *cpu = kernelOf(cpuKernels(), c);
       if (!cuda || !cpu || !isRowMajor(c))
         continue;
@@ -232,13 +158,12 @@ TEST(CudaOptimizers, BitsAreThoseOfTheCpu) {
 // What a library computes, our kernels compute, too.
 TEST_P(CudaKernels, MatchWithoutLibraries) {
   WithoutLibraries own;
-  for (const KernelCase &c : emulatedCases(GetParam())) {
+  for (const KernelCase &c : deviceCases(GetParam(), kLargest)) {
     const DsKernel *cuda = kernelOf(cudaKernels(), c), *ref = kernelOf(refKernels(), c);
     if (!cuda || !cuda->prepare)
       continue; // uses none
-    ASSERT_EQ(difference(c, runKernel(*ref, c), runKernel(*cuda, c, onDevice()),
-                         allowed(c.op, c.ins[0].dtype)),
-              "")
+    ASSERT_EQ(
+        difference(c, runKernel(*ref, c), runKernel(*cuda, c, onDevice()), deviceAllowance(c)), "")
         << c.name;
   }
 }
@@ -261,6 +186,17 @@ TEST(CudaFaults, LabelsAndIndicesAreTold) {
                {}};
   EXPECT_EQ(runKernel(*findKernel(cudaKernels(), "cross_entropy", DType::F32), c, onDevice()).error,
             "fault 1: 3, 3");
+  for (const char *op : {"div", "mod"}) {
+    KernelCase z{"",
+                 op,
+                 Attrs{},
+                 {one(DType::I32, {3}, 7), one(DType::I32, {3}, 0)},
+                 {{DType::I32, {3}, {}}},
+                 {},
+                 {}};
+    EXPECT_EQ(runKernel(*findKernel(cudaKernels(), op, DType::I32), z, onDevice()).error,
+              "fault 3: 7, 0");
+  }
 }
 
 } // namespace

@@ -29,7 +29,7 @@ RunOptions onDevice() {
   }();
   RunOptions o;
   o.stream = stream;
-  o.sync = [] { return api.streamSync(stream); };
+  o.api = &api;
   return o;
 }
 

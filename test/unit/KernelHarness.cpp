@@ -4,6 +4,7 @@
 #include "ir/Ops.h"
 #include "kernels/Element.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -52,12 +53,56 @@ namespace {
 constexpr size_t kGuard = 256; // bytes of canary before and behind
 constexpr uint8_t kCanary = 0xa5;
 
+/// Bytes of a device, as a copy of bytes of the host. Copies are enqueued: the host's bytes must stay.
+class OnDevice {
+public:
+  OnDevice() = default;
+  /// The first error of this kernel's life goes into `error`.
+  OnDevice(const RunOptions &o, DsMemory memory, size_t bytes, std::string &error)
+      : api(o.api), stream(o.stream), memory(memory), bytes(bytes) {
+    void *p = nullptr;
+    note(api->allocate(memory, bytes, &p), error);
+    block = static_cast<uint8_t *>(p);
+  }
+  OnDevice(OnDevice &&o) noexcept { *this = std::move(o); }
+  OnDevice &operator=(OnDevice &&o) noexcept {
+    std::swap(api, o.api), std::swap(stream, o.stream), std::swap(memory, o.memory);
+    std::swap(bytes, o.bytes), std::swap(block, o.block);
+    return *this;
+  }
+  ~OnDevice() {
+    if (block)
+      api->release(memory, block);
+  }
+  void fill(const uint8_t *from, std::string &error) { move(block, from, error); }
+  void read(uint8_t *to, std::string &error) const { move(to, block, error); }
+  uint8_t *data() const { return block; }
+
+private:
+  static void note(const char *message, std::string &error) {
+    if (message && error.empty())
+      error = message;
+  }
+  void move(void *to, const void *from, std::string &error) const {
+    if (!block)
+      return;
+    note(api->copy(to, from, bytes, stream), error);
+  }
+
+  const DsDeviceApi *api = nullptr;
+  void *stream = nullptr;
+  DsMemory memory = DsMemoryDevice;
+  size_t bytes = 0;
+  uint8_t *block = nullptr;
+};
+
 /// A tensor in memory. Uninitialised elements, gaps and guards hold the canary.
 struct Placed {
   std::vector<int64_t> strides;
   std::unique_ptr<uint8_t, void (*)(void *)> block{nullptr, std::free};
   size_t bytes = 0;
   uint8_t *data = nullptr;
+  OnDevice device; // a copy of the block, if the kernel runs there
 
   Placed(const Tensor &t, int misalign) {
     const int rank = static_cast<int>(t.dims.size());
@@ -79,6 +124,9 @@ struct Placed {
     data = block.get() + kGuard + static_cast<size_t>(misalign) * elem;
     for (size_t i = 0; i < t.values.size(); ++i)
       storeNumber(t.dtype, at(t, static_cast<int64_t>(i)), t.values[i]);
+    if (t.layout == Layout::Dense && !t.values.empty()) // a benchmark's tensors are large
+      for (size_t n = t.values.size(), all = static_cast<size_t>(t.elems()); n < all; n *= 2)
+        std::memcpy(data + n * elem, data, std::min(n, all - n) * elem);
   }
   uint8_t *at(const Tensor &t, int64_t i) const {
     int64_t off = 0;
@@ -158,19 +206,25 @@ struct PreparedKernel::Impl {
   std::vector<int32_t> numRuns;
   std::unique_ptr<uint8_t, void (*)(void *)> work{nullptr, std::free};
   size_t room = 0;
+  OnDevice deviceWork, deviceFault;
   DsLaunch l{};
   void *state = nullptr;
   std::string error;
-  std::function<const char *()> sync;
-  DsFault fault{};
+  RunOptions options;
 
-  Impl(const DsKernel &k, const KernelCase &kc) : kernel(k), c(kc), attrs(kc) {}
+  Impl(const DsKernel &k, const KernelCase &kc, const RunOptions &o)
+      : kernel(k), c(kc), attrs(kc), options(o) {}
+  const DsFault *fault() const { return l.fault; }
   int tied(size_t i) const { return i < c.tied.size() ? c.tied[i] : -1; }
   const Placed &outPlace(size_t i) const { return tied(i) >= 0 ? inPlaces[tied(i)] : outPlaces[i]; }
-  void describe(const RunOptions &o);
+  void describe();
+  uint8_t *place(Placed &p);
+  void placeWork();
+  void readBack();
 };
 
-void PreparedKernel::Impl::describe(const RunOptions &o) {
+void PreparedKernel::Impl::describe() {
+  const RunOptions &o = options;
   auto view = [](const Tensor &t, const Placed &p) {
     return DsTensor{nullptr, t.dims.data(), p.strides.data(), static_cast<int32_t>(t.dims.size()),
                     static_cast<uint8_t>(t.dtype)};
@@ -198,17 +252,54 @@ void PreparedKernel::Impl::describe(const RunOptions &o) {
   l.threads = o.threads;
   l.world = 1;
   l.stream = o.stream;
-  l.fault = o.stream ? &fault : nullptr;
-  sync = o.sync;
+  if (!o.api)
+    return;
+  deviceFault = OnDevice(o, DsMemoryPinned, sizeof(DsFault), error);
+  l.fault = reinterpret_cast<DsFault *>(deviceFault.data());
+  if (l.fault)
+    *l.fault = {};
+}
+
+// Where the kernel finds the tensor's first element.
+uint8_t *PreparedKernel::Impl::place(Placed &p) {
+  if (!options.api)
+    return p.data;
+  p.device = OnDevice(options, DsMemoryDevice, p.bytes, error);
+  p.device.fill(p.block.get(), error);
+  return p.device.data() ? p.device.data() + (p.data - p.block.get()) : nullptr;
+}
+
+void PreparedKernel::Impl::placeWork() {
+  room = (l.workBytes + 255) / 256 * 256 + 256;
+  work.reset(static_cast<uint8_t *>(std::aligned_alloc(256, room)));
+  std::memset(work.get(), kCanary, room);
+  uint8_t *at = work.get();
+  if (options.api) {
+    deviceWork = OnDevice(options, DsMemoryDevice, room, error);
+    deviceWork.fill(work.get(), error);
+    at = deviceWork.data();
+  }
+  l.work = l.workBytes ? at : nullptr;
+}
+
+// What the device holds, into the host's copies.
+void PreparedKernel::Impl::readBack() {
+  for (auto *places : {&inPlaces, &outPlaces})
+    for (Placed &p : *places)
+      p.device.read(p.block.get(), error);
+  deviceWork.read(work.get(), error);
+  if (options.api && error.empty())
+    if (const char *message = options.api->streamSync(options.stream))
+      error = message;
 }
 
 PreparedKernel::PreparedKernel(const DsKernel &kernel, const KernelCase &c, const RunOptions &o)
-    : impl(new Impl(kernel, c)) {
+    : impl(new Impl(kernel, c, o)) {
   Impl &m = *impl;
   m.error = m.attrs.error;
   if (!m.error.empty())
     return;
-  m.describe(o);
+  m.describe();
   if (kernel.work && !o.noWork)
     m.l.workBytes = kernel.work(&m.l);
   if (const char *message = kernel.prepare ? kernel.prepare(&m.l, &m.state) : nullptr) {
@@ -216,35 +307,44 @@ PreparedKernel::PreparedKernel(const DsKernel &kernel, const KernelCase &c, cons
     return;
   }
   for (size_t i = 0; i < m.ins.size(); ++i)
-    m.ins[i].data = m.inPlaces[i].data;
+    m.ins[i].data = m.place(m.inPlaces[i]);
   for (size_t i = 0; i < m.outs.size(); ++i)
-    m.outs[i].data = m.outPlace(i).data;
-  m.room = (m.l.workBytes + 255) / 256 * 256 + 256;
-  m.work.reset(static_cast<uint8_t *>(std::aligned_alloc(256, m.room)));
-  std::memset(m.work.get(), kCanary, m.room);
-  m.l.work = m.l.workBytes ? m.work.get() : nullptr;
+    m.outs[i].data =
+        m.tied(i) >= 0 ? m.ins[static_cast<size_t>(m.tied(i))].data : m.place(m.outPlaces[i]);
+  m.placeWork();
 }
 
 PreparedKernel::~PreparedKernel() {
+  if (impl->options.api) // copies may be under way
+    impl->options.api->streamSync(impl->options.stream);
   if (impl->kernel.destroy && impl->state)
     impl->kernel.destroy(impl->state);
 }
 
-const char *PreparedKernel::run() {
+const char *PreparedKernel::enqueue() {
   if (impl->error.empty())
     if (const char *message = impl->kernel.run(&impl->l, impl->state))
       impl->error = message;
-  if (impl->error.empty() && impl->sync)
-    if (const char *message = impl->sync())
+  return impl->error.empty() ? nullptr : impl->error.c_str();
+}
+
+const char *PreparedKernel::run() {
+  enqueue();
+  const RunOptions &o = impl->options;
+  if (impl->error.empty() && o.api)
+    if (const char *message = o.api->streamSync(o.stream))
       impl->error = message;
-  if (impl->error.empty() && impl->fault.set)
-    impl->error = "fault " + std::to_string(impl->fault.code) + ": " +
-                  std::to_string(impl->fault.a) + ", " + std::to_string(impl->fault.b);
+  const DsFault *f = impl->fault();
+  if (impl->error.empty() && f && f->set)
+    impl->error = "fault " + std::to_string(f->code) + ": " + std::to_string(f->a) + ", " +
+                  std::to_string(f->b);
   return impl->error.empty() ? nullptr : impl->error.c_str();
 }
 
 RunResult PreparedKernel::finish() {
-  const Impl &m = *impl;
+  Impl &m = *impl;
+  if (m.error.empty())
+    m.readBack();
   RunResult result;
   result.error = m.error;
   result.workBytes = m.l.workBytes;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Runs one kernel of a table on tensors that a test describes: any layout, any misalignment, canaries round
-// every buffer, complete attributes from the op table.
+// every buffer, complete attributes from the op table. On a device with memory of its own, buffers are copied there and back.
 #pragma once
 
 #include "ir/Attr.h"
@@ -27,7 +27,7 @@ enum class Layout {
 struct Tensor {
   DType dtype = DType::F32;
   std::vector<int64_t> dims;
-  std::vector<double> values; // empty for results that are not tied
+  std::vector<double> values; // fewer than elements: repeated; empty for results that are not tied
   Layout layout = Layout::Dense;
 
   int64_t elems() const;
@@ -48,10 +48,10 @@ struct KernelCase {
 
 struct RunOptions {
   int threads = 1;
-  int misalign = 0;                        // elements by which every buffer is off its alignment
-  bool noWork = false;                     // hide the workspace: workBytes = 0
-  void *stream = nullptr;                  // of a device whose kernels enqueue
-  std::function<const char *()> sync = {}; // waits for it
+  int misalign = 0;                 // elements by which every buffer is off its alignment
+  bool noWork = false;              // hide the workspace: workBytes = 0
+  const DsDeviceApi *api = nullptr; // of a device with memory of its own, which is open
+  void *stream = nullptr;           // of that device
 };
 
 struct RunResult {
@@ -68,6 +68,8 @@ public:
 
   /// Null, or what prepare or run returned.
   const char *run();
+  /// The same, but for a device's kernels, which are enqueued only.
+  const char *enqueue();
   /// Results, and whether anything else was written. Ends the buffers' use.
   RunResult finish();
 
