@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // canonicalize: removes ops that change nothing, merges equal pure ops of one phase, puts one op where exporters
-// spell out a formula (Formulas.cpp), and drops pure ops without users. Runs after import and again after autodiff.
+// spell out a formula (Formulas.cpp), joins padded pieces (JoinPads.cpp), and drops pure ops without users. Runs after
+// import and again after autodiff.
 //   %b = reshape %a : same dims, add %a, 0, mul %a, 1   ->   uses of %b read %a
 //   %c = add %x, %y; %d = add %x, %y   ->   uses of %d read %c
 //   %c = add @b, %x   ->   %c = add %x, @b: computed values first, then constants, then symbols
@@ -139,6 +140,7 @@ Status canonicalize(Module &m, const PlanConfig &) {
   for (Program *p : m.programs()) {
     mergeEqual(m, *p);
     recognizeFormulas(m, *p);
+    joinPads(m, *p);
     dropDead(m, *p);
   }
   return {};
