@@ -62,6 +62,22 @@ StatusOr<bool> isSeen(const Schedule &s, const PlanConfig &c) {
 
 } // namespace
 
+StatusOr<int64_t> roomForGathered(const RecomputePlan &p, const PlanConfig &c, int64_t &total) {
+  TRY_ASSIGN(std::optional<MemoryLimit> limit, memoryLimit(c));
+  std::vector<int64_t> bytes = broughtBuckets(*p.module);
+  total = static_cast<int64_t>(bytes.size());
+  if (!limit || bytes.empty())
+    return int64_t{0};
+  TRY_ASSIGN(bool seen, isSeen(p.schedule, c));
+  return seen ? mostKept(bytes, limit->available() - p.schedule.arenas[0].bytes) : int64_t{0};
+}
+
+std::string keptText(int64_t kept, int64_t total) {
+  std::string n = std::to_string(kept);
+  return "keep_gathered " + n + ": memory is left for the last " + n + " of " +
+         std::to_string(total) + " buckets to stay on the device from forward to backward";
+}
+
 Status chooseGathered(LoadedModel &model) {
   PlanConfig c = model.config;
   bool brings = (c.world > 1 && c.stage == 3) || (!c.offloadParam.empty() && c.world == 1);
@@ -80,13 +96,11 @@ Status chooseGathered(LoadedModel &model) {
     model.keep(std::move(first));
     return {};
   }
-  TRY_ASSIGN(bool seen, isSeen(first.schedule, c));
   TRY_ASSIGN(double before, updateSeconds(first.schedule, c));
-  std::vector<int64_t> bytes = broughtBuckets(*first.module);
-  int64_t most = mostKept(bytes, limit->available() - first.schedule.arenas[0].bytes);
-  int64_t best = 0;
+  int64_t best = 0, total = 0;
+  TRY_ASSIGN(int64_t most, roomForGathered(first, c, total));
   RecomputePlan fastest = std::move(first);
-  for (int tries = 0; seen && tries < 2 && most > c.keepGathered; ++tries, most /= 2) {
+  for (int tries = 0; tries < 2 && most > c.keepGathered; ++tries, most /= 2) {
     PlanConfig more = c;
     more.keepGathered = most;
     TRY_ASSIGN(RecomputePlan p, planned(more));
@@ -98,11 +112,8 @@ Status chooseGathered(LoadedModel &model) {
     fastest = std::move(p);
   }
   if (best > 0) {
-    std::string n = std::to_string(best);
     model.config.keepGathered = best;
-    model.config.assumptions.push_back("keep_gathered " + n + ": memory is left for the last " + n +
-                                       " of " + std::to_string(bytes.size()) +
-                                       " buckets to stay on the device from forward to backward");
+    model.config.assumptions.push_back(keptText(best, total));
   }
   model.keep(std::move(fastest));
   return {};

@@ -12,4 +12,10 @@ namespace ds {
 /// more plans at most.
 Status chooseGathered(LoadedModel &model);
 
+/// Of a plan that fits: the most buckets, the last ones that a micro-batch brings to the device, for which its memory has room
+/// beside those that stay already; 0 where bringing them takes no time that shows. total: of all that are brought.
+StatusOr<int64_t> roomForGathered(const RecomputePlan &p, const PlanConfig &c, int64_t &total);
+/// The assumption that says so.
+std::string keptText(int64_t kept, int64_t total);
+
 } // namespace ds

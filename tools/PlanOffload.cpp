@@ -3,10 +3,12 @@
 
 #include "frontend/Units.h"
 #include "tools/Fit.h"
+#include "tools/PlanGathered.h"
 #include "tools/PlanMarket.h"
 #include "tools/Workspace.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 namespace ds {
@@ -35,8 +37,8 @@ std::vector<BucketPlace> placesOf(const PlanConfig &c) {
 
 struct Found {
   PlanConfig config;
-  std::string what;
-  double seconds = 0, bound = 0;
+  std::string what, kept; // kept: of keep_gathered, or empty
+  double seconds = 0, bound = INFINITY;
   int64_t device = 0, host = 0, nvme = 0; // arenas
   int64_t limit = 0;                      // of device memory that it was found under
   RecomputePlan plan;
@@ -89,8 +91,10 @@ public:
         least = std::move(f);
     }
     TRY(byFlags(c, found));
-    if (found)
-      found->bound = market->bound(found->seconds, kIterations);
+    if (found) {
+      TRY(keepMore(c, *found));
+      found->bound = std::min(found->bound, market->bound(found->seconds, kIterations));
+    }
     return found;
   }
 
@@ -112,6 +116,37 @@ public:
   }
 
 private:
+  // Memory that is left holds parameters from forward to backward. The bound is then that of markets with and without it.
+  Status keepMore(const PlanConfig &c, Found &found) const {
+    int64_t total = 0;
+    if (!found.plan.values.empty() || c.source.count("dsplan.keep_gathered"))
+      return {};
+    TRY_ASSIGN(int64_t most, roomForGathered(found.plan, found.config, total));
+    bool isMore = false;
+    for (int tries = 0; tries < 2 && most > found.config.keepGathered; ++tries, most /= 2) {
+      PlanConfig more = found.config;
+      more.keepGathered = most;
+      TRY_ASSIGN(RecomputePlan p, rounds->plan(more, found.plan.mode));
+      TRY_ASSIGN(double seconds, updateSeconds(p.schedule, c));
+      if (!checkFits(p.schedule, more).ok() || seconds >= found.seconds)
+        continue;
+      found.seconds = seconds;
+      found.config = std::move(more);
+      found.plan = std::move(p);
+      found.device = arenaOf(found.plan.schedule, Space::Device);
+      isMore = true;
+    }
+    if (!isMore)
+      return {};
+    found.kept = keptText(found.config.keepGathered, total);
+    PlanConfig kept = c;
+    kept.keepGathered = found.config.keepGathered;
+    TRY_ASSIGN(PlanMarket other, PlanMarket::build(*rounds, kept, places));
+    TRY(other.limitTo(kept));
+    found.bound = other.bound(found.seconds, kIterations);
+    return {};
+  }
+
   // What flags alone could ask for is never faster than what is found: all states and all parameters at one place, all saved values
   // moved or none. Those that estimates tell are out of reach are not planned.
   Status byFlags(const PlanConfig &c, std::optional<Found> &found) const {
@@ -347,6 +382,8 @@ Status chooseOffload(LoadedModel &model) {
   best->config.workspaceBytes = c.workspaceBytes;
   c = std::move(best->config);
   c.assumptions.push_back("offload auto: " + best->what);
+  if (!best->kept.empty())
+    c.assumptions.push_back(best->kept);
   TRY_ASSIGN(std::string rates, planRatesName(c));
   if (best->bound > 0)
     model.gap = {best->seconds, best->bound, rates};
