@@ -178,6 +178,8 @@ void NcclComm::close() {
     api().abort(comm);
   api().destroy(comm);
   comm = nullptr;
+  if (!abort.raised())
+    others->finish();
 }
 
 } // namespace ds

@@ -18,6 +18,8 @@ public:
   virtual int world() const = 0;
   /// All ranks call it, and all get what each gave, by rank. False when the job was aborted.
   virtual bool share(std::string mine, std::vector<std::string> &all) = 0;
+  /// This rank is at its end, and waits a while for the others to get there; who goes without is taken for lost.
+  virtual void finish() {}
 };
 
 /// Ends for ranks that are threads of this process. `abort` must outlive them.

@@ -19,6 +19,8 @@ Feeder::create(const Schedule &s, std::unique_ptr<DataSource> data, const FeedOp
   f->source = std::move(data);
   f->options = o;
   f->world = s.world();
+  f->first = std::max(o.onlyRank, 0);
+  f->end = o.onlyRank < 0 ? f->world : o.onlyRank + 1;
   f->rows = s.step.microBatch;
   f->micros = o.micros > 0 ? o.micros : s.step.gradAccum;
   f->window = f->world * f->rows * f->micros;
@@ -63,17 +65,18 @@ Feeder::create(const Schedule &s, std::unique_ptr<DataSource> data, const FeedOp
                       "rows x {} micro-batches)",
                       n, f->window, f->world, f->rows, f->micros));
   }
-  TRY_ASSIGN(f->memory, Arena::map(2 * f->world * f->slotSize, 0));
+  TRY_ASSIGN(f->memory, Arena::map(2 * (f->end - f->first) * f->slotSize, 0));
   f->rings = std::make_unique<RankRing[]>(static_cast<size_t>(f->world));
-  for (int64_t r = 0; r < f->world; ++r)
+  for (int64_t r = f->first; r < f->end; ++r)
     for (int64_t k = 0; k < 2; ++k)
-      f->rings[static_cast<size_t>(r)].slots[k] = f->memory.data() + (2 * r + k) * f->slotSize;
+      f->rings[static_cast<size_t>(r)].slots[k] =
+          f->memory.data() + (2 * (r - f->first) + k) * f->slotSize;
   return f;
 }
 
 Feeder::~Feeder() {
   stop.raise(Status::internal("the feeder is closed"));
-  for (int64_t r = 0; rings && r < world;
+  for (int64_t r = first; rings && r < end;
        ++r) // wakes the thread, which then sees that it must stop
     rings[static_cast<size_t>(r)].released.add();
   if (thread.joinable())
@@ -86,7 +89,7 @@ void Feeder::start() {
 
 void Feeder::readLoop() {
   for (uint32_t w = 0;; ++w)
-    for (int64_t r = 0; r < world; ++r) {
+    for (int64_t r = first; r < end; ++r) {
       RankRing &ring = rings[static_cast<size_t>(r)];
       if (w >= 2 && !ring.released.wait(w - 1, stop))
         return;
@@ -97,7 +100,7 @@ void Feeder::readLoop() {
       if (!s.ok()) {
         failedAt.store(w, std::memory_order_relaxed);
         stop.raise(std::move(s));
-        for (int64_t other = 0; other < world; ++other) // they find out in data()
+        for (int64_t other = first; other < end; ++other) // they find out in data()
           rings[static_cast<size_t>(other)].filled.add();
         return;
       }

@@ -33,6 +33,7 @@ struct FeedOptions {
   bool shuffle = true;
   int64_t firstUpdate = 0; // windows before it are skipped
   int64_t micros = 0;      // micro-batches in a window; 0: as the schedule says
+  int onlyRank = -1;       // the one that is fed; -1: all are
 };
 
 class Feeder final : public FeedSource {
@@ -85,6 +86,7 @@ private:
   std::unique_ptr<RankRing[]> rings;
   Arena memory;
   int64_t world = 1, rows = 1, micros = 1;
+  int64_t first = 0, end = 1; // ranks that are fed
   int64_t window = 0, perEpoch = 0, dropped = 0, microBytes = 0, slotSize = 0;
   Abort stop;                                // raised by the destructor, and by a data error
   std::atomic<int64_t> failedAt = INT64_MAX; // window that could not be read

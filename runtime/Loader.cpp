@@ -22,7 +22,7 @@ public:
     out.schedule = &s;
     out.rank = options.rank;
     if (device.api) {
-      TRY_ASSIGN(out.side, DeviceSide::open(*device.api, options.rank));
+      TRY_ASSIGN(out.side, DeviceSide::open(*device.api, options.device));
       TRY_ASSIGN(out.pinned, out.side->allocate(DsMemoryPinned, LoadedRank::kPieceBytes, 0));
     }
     TRY(mapArenas());

@@ -20,6 +20,7 @@ namespace ds {
 
 struct LoadOptions {
   int rank = 0;
+  int device = 0;        // its number, of those with memory of their own
   int threads = 1;       // of the compute stream's kernels
   uint8_t arenaFill = 0; // byte the arena starts with; tests use NaN patterns
   std::string nvmePath;  // folder of the file behind an nvme arena

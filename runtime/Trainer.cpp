@@ -54,6 +54,7 @@ struct Trainer::Impl {
   Device device;
   RunOptions options;
   int world = 1, threads = 1;
+  int first = 0, local = 1; // ranks of this process; what is kept by rank is null for others
   std::vector<size_t> sequence;
   std::unique_ptr<Feeder> feeder;
   std::unique_ptr<Feeder> evalFeeder; // during an evaluation
@@ -95,6 +96,8 @@ struct Trainer::Impl {
   void drain();
   bool usesStream(Stream stream) const;
   Status checkDevice() const;
+  bool isLocal(int rank) const { return rank >= first && rank < first + local; }
+  const LoadedRank &lead() const { return *ranks[static_cast<size_t>(first)]; }
   Status makeComms();
   Status readResume();
   Status openEval();
@@ -104,6 +107,7 @@ struct Trainer::Impl {
   ~Impl();
 };
 
+static constexpr double kPatience = 120; // seconds for all processes to come
 static constexpr const char *kValueNames[] = {"loss", "grad_norm", "clip", "skip"};
 
 Trainer::Trainer(std::unique_ptr<Impl> i) : impl(std::move(i)) {}
@@ -122,7 +126,8 @@ Trainer::Impl::~Impl() {
       r->deviceSide()->drain();
   std::vector<std::thread> closing;
   for (const auto &c : comms)
-    closing.emplace_back([&c] { c->close(); });
+    if (c)
+      closing.emplace_back([&c] { c->close(); });
   for (std::thread &t : closing)
     t.join();
 }
@@ -136,7 +141,7 @@ void Trainer::Impl::post(Job j) {
   if (j != Job::Step)
     drain();
   else
-    stepped.wait(jobs * static_cast<uint32_t>(2 * world), never);
+    stepped.wait(jobs * static_cast<uint32_t>(2 * local), never);
 }
 
 // Until nothing runs any more, carried instructions included.
@@ -192,6 +197,7 @@ Status Trainer::Impl::load(int rank) {
   auto r = static_cast<size_t>(rank);
   LoadOptions o;
   o.rank = rank;
+  o.device = options.process.rank < 0 ? rank : options.process.device;
   o.threads = threads;
   o.arenaFill = options.arenaFill;
   o.nvmePath = options.nvmePath;
@@ -245,7 +251,8 @@ Status Trainer::Impl::worst() {
       return world > 1 ? std::move(s).in(fmt::format("rank {}", r)) : std::move(s);
     consequence = std::move(s);
   }
-  return consequence;
+  // Another process's end is known to the exchange only.
+  return !consequence.ok() && abort.raised() ? abort.status() : std::move(consequence);
 }
 
 Manifest Trainer::Impl::manifest() const {
@@ -311,6 +318,7 @@ Status Trainer::Impl::openEval() {
   FeedOptions o;
   o.shuffle = false;
   o.micros = 1;
+  o.onlyRank = options.process.rank;
   TRY_ASSIGN(evalFeeder, Feeder::create(schedule, std::move(source), o));
   if (evalFeeder->updatesPerEpoch() == 0)
     return Status::error("evaluation needs data with an end, found " + options.evalData);
@@ -319,6 +327,16 @@ Status Trainer::Impl::openEval() {
 
 // What a device with memory of its own does not do yet.
 Status Trainer::Impl::checkDevice() const {
+  const Membership &p = options.process;
+  if (p.rank >= 0 && p.world != world)
+    return Status::error(fmt::format("the plan is for {} ranks, and there are {} processes; give "
+                                     "--world-size {}",
+                                     world, p.world, p.world));
+  if (p.rank >= 0 && !device.api)
+    return Status::error(fmt::format("ranks as processes need a device with memory of its own, and "
+                                     "device {} is none; its ranks are threads: start it once, "
+                                     "without mpirun or torchrun, and give --world-size",
+                                     device.name));
   if (!device.api)
     return {};
   if (options.watch || options.detectAnomaly)
@@ -331,6 +349,8 @@ Status Trainer::Impl::checkDevice() const {
 
 Status Trainer::Impl::prepare() {
   world = static_cast<int>(schedule.world());
+  first = std::max(options.process.rank, 0);
+  local = options.process.rank < 0 ? world : 1;
   TRY(verifySchedule(schedule));
   TRY(checkSources(schedule));
   if (!device.api)
@@ -354,8 +374,9 @@ Status Trainer::Impl::prepare() {
     if (!inputs.empty() && isInt(inputs[0].dtype) && inputs[0].row.size() == 1)
       tokensPerSample = inputs[0].row[0];
     TRY_ASSIGN(std::unique_ptr<DataSource> data, openData(options.data, std::move(inputs)));
-    TRY_ASSIGN(feeder, Feeder::create(schedule, std::move(data),
-                                      {options.seed, options.shuffle, firstUpdate}));
+    TRY_ASSIGN(feeder, Feeder::create(
+                           schedule, std::move(data),
+                           {options.seed, options.shuffle, firstUpdate, 0, options.process.rank}));
     if (feeder->droppedSamples() > 0)
       notes.push_back(
           fmt::format("the last {} samples of an epoch are dropped: they do not fill an "
@@ -363,9 +384,9 @@ Status Trainer::Impl::prepare() {
                       feeder->droppedSamples(), feeder->windowSamples()));
   }
   int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  threads = options.threads > 0 ? options.threads : std::max(1, cores / world);
+  threads = options.threads > 0 ? options.threads : std::max(1, cores / local);
   // Spinning only helps while every waiting thread can have a core of its own.
-  setSpins(world * (threads + 1) <= cores ? 2000 : 50);
+  setSpins(local * (threads + 1) <= cores ? 2000 : 50);
 
   TRY_ASSIGN(identity,
              identityOf(schedule, fmt::format("device {} data {} seed {} shuffle {} exact {}",
@@ -382,7 +403,7 @@ Status Trainer::Impl::prepare() {
     for (size_t r = 0; r < n; ++r)
       for (int s = 0; s < kStreams; ++s)
         traces.emplace_back(usesStream(static_cast<Stream>(s)) ? options.traceEvents : 0);
-  for (int r = 0; r < world; ++r)
+  for (int r = first; r < first + local; ++r)
     for (int s = 0; s < kStreams; ++s)
       if (usesStream(static_cast<Stream>(s)))
         pool.emplace_back([this, r, s] { threadMain(r, static_cast<Stream>(s)); });
@@ -403,13 +424,24 @@ Status Trainer::Impl::makeComms() {
   int32_t found = 0;
   if (world > 1 && device.api->comm)
     TRY(deviceStatus(device.api->comm->find(&found)));
+  if (!found && options.process.rank >= 0)
+    return Status::error("ranks as processes need NCCL, which is missing");
   if (!found) {
     for (std::unique_ptr<DeviceComm> &c : makeDeviceComms(world, abort))
       comms.push_back(std::move(c));
     return {};
   }
-  for (std::unique_ptr<Exchange> &e : makeThreadExchanges(world, abort))
-    comms.push_back(std::make_unique<NcclComm>(std::move(e), abort, options.exactSums));
+  comms.resize(static_cast<size_t>(world));
+  std::vector<std::unique_ptr<Exchange>> exchanges;
+  if (options.process.rank < 0) {
+    exchanges = makeThreadExchanges(world, abort);
+  } else {
+    exchanges.emplace_back();
+    TRY_ASSIGN(exchanges[0], joinProcesses(options.process, abort, kPatience));
+  }
+  for (int r = 0; r < local; ++r)
+    comms[static_cast<size_t>(first + r)] = std::make_unique<NcclComm>(
+        std::move(exchanges[static_cast<size_t>(r)]), abort, options.exactSums);
   notes.push_back(options.exactSums ? "ranks add in their order"
                                     : "ranks add in NCCL's order; --reduction exact: in their own");
   return {};
@@ -420,7 +452,7 @@ std::string Trainer::Impl::pinNote() const {
   int64_t pinned = 0, wanted = 0;
   for (size_t a = 0; a < schedule.arenas.size(); ++a)
     for (const auto &rank : ranks)
-      if (schedule.arenas[a].space == Space::Host) {
+      if (rank && schedule.arenas[a].space == Space::Host) {
         wanted += schedule.arenas[a].bytes;
         pinned += rank->arena(a).isLocked() ? schedule.arenas[a].bytes : 0;
       }
@@ -440,17 +472,17 @@ std::string Trainer::Impl::pinNote() const {
 }
 
 void Trainer::Impl::describe() {
-  if (const DeviceSide *d = ranks[0]->deviceSide())
+  if (const DeviceSide *d = lead().deviceSide())
     notes.push_back(fmt::format("device {}: {}{}{}{}", device.name, d->info().name,
                                 d->info().emulated ? "; no GPU takes part" : "",
                                 *d->info().libraries ? "; " : "", d->info().libraries));
-  for (std::string &note : ranks[0]->borrowNotes(device.name))
+  for (std::string &note : lead().borrowNotes(device.name))
     notes.push_back(std::move(note));
-  if (const BlockFile *file = ranks[0]->file())
+  if (const BlockFile *file = lead().file())
     notes.insert(notes.end(), file->notes().begin(), file->notes().end());
   if (options.pinHost)
     notes.push_back(pinNote());
-  const std::vector<std::string> &names = ranks[0]->valueNames;
+  const std::vector<std::string> &names = lead().valueNames;
   for (size_t v = 0; v < std::size(kValueNames); ++v) {
     auto at = std::find(names.begin(), names.end(), kValueNames[v]);
     if (at != names.end())
@@ -483,11 +515,11 @@ StatusOr<double> Trainer::Impl::firstElement(int buffer, double otherwise) const
     return otherwise;
   const Type &type = schedule.persistent[static_cast<size_t>(buffer)].type;
   double v = otherwise;
-  TRY(ranks[0]->read(buffer, 0, byteSize(type.dtype),
-                     [&](int64_t, const std::byte *p, int64_t) -> Status {
-                       v = toDouble(type.dtype, p, 0);
-                       return {};
-                     }));
+  TRY(lead().read(buffer, 0, byteSize(type.dtype),
+                  [&](int64_t, const std::byte *p, int64_t) -> Status {
+                    v = toDouble(type.dtype, p, 0);
+                    return {};
+                  }));
   return v;
 }
 
@@ -507,7 +539,7 @@ StatusOr<UpdateResult> Trainer::step() {
   u.stepMs = static_cast<double>(nowNs() - begin) * 1e-6;
   u.samples = t.world * t.schedule.step.microBatch * t.schedule.step.gradAccum;
   u.tokens = u.samples * t.tokensPerSample;
-  const RankExecutor &e = *t.executors[0];
+  const RankExecutor &e = *t.executors[static_cast<size_t>(t.first)];
   double skip = 0;
   double *fields[] = {&u.loss, &u.gradNorm, &u.clipFactor, &skip};
   for (size_t v = 0; v < std::size(fields); ++v)
@@ -539,9 +571,9 @@ Status Trainer::finish() {
 }
 
 StatusOr<double> Trainer::value(const std::string &name, int rank) const {
-  const std::vector<std::string> &names = impl->ranks[0]->valueNames;
+  const std::vector<std::string> &names = impl->lead().valueNames;
   auto at = std::find(names.begin(), names.end(), name);
-  if (at == names.end() || rank < 0 || rank >= impl->world)
+  if (at == names.end() || !impl->isLocal(rank))
     return Status::error(fmt::format("no program returns {} on rank {}", name, rank));
   return impl->executors[static_cast<size_t>(rank)]
       ->values()[static_cast<size_t>(at - names.begin())];
@@ -561,7 +593,7 @@ StatusOr<EvalResult> Trainer::evaluate() {
   t.evalFeeder.reset();
   if (t.abort.raised())
     return t.abort.status();
-  auto [sum, count] = t.executors[0]->evaluated();
+  auto [sum, count] = t.executors[static_cast<size_t>(t.first)]->evaluated();
   r.loss = count > 0 ? sum / count : std::numeric_limits<double>::quiet_NaN();
   return r;
 }
@@ -614,6 +646,8 @@ StatusOr<std::vector<double>> Trainer::readParam(const std::string &name) const 
         int64_t lo = std::max(first, g.at), hi = std::min(first + type.elems(), end);
         if (lo >= hi)
           continue;
+        if (!impl->isLocal(static_cast<int>(r)))
+          return Status::error(fmt::format("parameter {} lies in another process, too", name));
         TRY(impl->ranks[static_cast<size_t>(r)]->read(
             slot.buffer, (lo - first) * size, (hi - lo) * size,
             [&](int64_t at, const std::byte *p, int64_t bytes) -> Status {
@@ -629,7 +663,7 @@ StatusOr<std::vector<double>> Trainer::readParam(const std::string &name) const 
 
 StatusOr<std::vector<std::byte>> Trainer::readBuffer(const std::string &name, int rank) const {
   int i = impl->schedule.findPersistent(name);
-  if (i < 0 || rank < 0 || rank >= impl->world)
+  if (i < 0 || !impl->isLocal(rank))
     return Status::error(fmt::format("there is no persistent buffer {} on rank {}", name, rank));
   impl->drain();
   std::vector<std::byte> out;
@@ -646,13 +680,14 @@ const Schedule &Trainer::schedule() const { return impl->schedule; }
 const std::vector<std::string> &Trainer::notes() const { return impl->notes; }
 std::vector<std::string> Trainer::kernelNotes() const {
   std::vector<std::string> out;
-  for (const auto &[choice, count] : impl->ranks[0]->choices)
+  for (const auto &[choice, count] : impl->lead().choices)
     out.push_back(fmt::format("{} ({} instruction{})", choice, count, count == 1 ? "" : "s"));
   return out;
 }
 std::vector<CommTraffic> Trainer::traffic(int rank) const {
   impl->drain();
-  return impl->comms[static_cast<size_t>(rank)]->traffic();
+  return impl->isLocal(rank) ? impl->comms[static_cast<size_t>(rank)]->traffic()
+                             : std::vector<CommTraffic>();
 }
 std::pair<int64_t, int64_t> Trainer::watched() const {
   std::pair<int64_t, int64_t> sum;
@@ -680,7 +715,7 @@ std::string Trainer::arenaText() const {
   return text;
 }
 int64_t Trainer::ringBytes() const {
-  return impl->feeder ? 2 * impl->world * impl->feeder->slotBytes() : 0;
+  return impl->feeder ? 2 * impl->local * impl->feeder->slotBytes() : 0;
 }
 
 } // namespace ds

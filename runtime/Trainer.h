@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Training under a schedule with `local` ranks: what dsexec and the tests use. Threads, arenas and data are
+// Training under a schedule, on ranks that are threads or, with RunOptions::process, one of which is this process: what dsexec and
+// the tests use. Threads, arenas and data are
 // set up by create; step runs one update. What the schedule returns as loss, grad_norm, clip and skip, and
 // the scalar lr before the update, is reported; all of them are the same on every rank.
 #pragma once
 
 #include "runtime/Device.h"
+#include "runtime/ExchangeTcp.h"
 #include "runtime/Executor.h"
 
 #include <limits>
@@ -26,6 +28,7 @@ struct RunOptions {
   std::string nvmePath;          // folder of the ranks' files; needed by plans with an nvme arena
   BlockFileOptions nvme;
   bool pinHost = false; // page-lock host memory where the system's limit allows
+  Membership process;   // this process's part, if ranks are processes
   bool exactSums =
       false;            // add over ranks in their order, also where a library would choose another
   std::string evalData; // for evaluate, checked by create; empty: none

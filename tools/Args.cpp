@@ -6,7 +6,6 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 namespace cl = llvm::cl;
 
@@ -51,13 +50,6 @@ static Status refusePostponed(const Args &args) {
       if (word == flag)
         s.merge(Status::error("--" + word.str() + " is not supported yet: " + what +
                               " will come later"));
-  }
-  for (const char *variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
-    const char *size = std::getenv(variable);
-    if (size && std::atoi(size) > 1)
-      s.merge(Status::error("ranks as MPI processes are not supported yet, and " +
-                            std::string(variable) + " is " + size)
-                  .note("ranks are threads: start it once, without mpirun, and give --world-size"));
   }
   return s;
 }

@@ -12,6 +12,7 @@
 #include "tools/Diagnostics.h"
 #include "tools/ForwardTool.h"
 #include "tools/MeasureTool.h"
+#include "tools/Membership.h"
 #include "tools/PlanArgs.h"
 #include "tools/SaveOnnx.h"
 #include "tools/SelfCheck.h"
@@ -180,11 +181,11 @@ static StatusOr<int64_t> totalUpdates(const Trainer &t) {
   return total;
 }
 
-static Status save(Trainer &t, const std::optional<OnnxSaver> &saver) {
+static Status save(Trainer &t, const std::optional<OnnxSaver> &saver, bool isFirst) {
   if (savePath.empty())
     return {};
   TRY(t.saveModel(saver ? saver->paramsPath() : savePath));
-  if (saver)
+  if (saver && isFirst)
     TRY(saver->write());
   llvm::outs() << "saved " << savePath
                << (saver ? ", with its weights in " + saver->safetensorsPath() : "") << "\n";
@@ -212,12 +213,36 @@ static StatusOr<bool> runOther() {
   return once;
 }
 
+static RunOptions runOptions(const PlanConfig &config, const std::string &from,
+                             const Membership &process) {
+  RunOptions o;
+  o.data = data;
+  o.seed = static_cast<uint64_t>(seed);
+  o.shuffle = !noShuffle;
+  o.threads = threads;
+  o.linkBytesPerSecond = linkRate;
+  o.resume = from;
+  o.evalData = evalData;
+  o.detectAnomaly = detectAnomaly;
+  o.process = process;
+  o.exactSums = reduction == "exact";
+  o.nvmePath = config.nvmePath;
+  o.pinHost = pinMemory || pinsHost(config);
+  o.nvme.blockBytes = (config.aioBlock + kBlockAlign - 1) / kBlockAlign * kBlockAlign;
+  o.nvme.queueDepth = static_cast<int>(config.aioDepth);
+  o.traceEvents = tracePath.empty() ? 0 : size_t(1) << 16;
+  return o;
+}
+
 // The exit code, if there is no error.
 static StatusOr<int> run() {
   TRY_ASSIGN(bool other, runOther());
   if (other)
     return 0;
   TRY(checkFlags());
+  TRY_ASSIGN(Membership process, membership());
+  if (process.rank > 0)
+    quiet();
   TRY_ASSIGN(std::string from, chooseResume(checkpointDir, resume));
   PlanConfig config;
   std::optional<Schedule> reference;
@@ -235,21 +260,7 @@ static StatusOr<int> run() {
     s.directory = modelDir;
   TRY_ASSIGN(Device d, findDevice(device));
   std::string deviceName = d.name, name = s.name;
-  RunOptions o;
-  o.data = data;
-  o.seed = static_cast<uint64_t>(seed);
-  o.shuffle = !noShuffle;
-  o.threads = threads;
-  o.linkBytesPerSecond = linkRate;
-  o.resume = from;
-  o.evalData = evalData;
-  o.detectAnomaly = detectAnomaly;
-  o.exactSums = reduction == "exact";
-  o.nvmePath = config.nvmePath;
-  o.pinHost = pinMemory || pinsHost(config);
-  o.nvme.blockBytes = (config.aioBlock + kBlockAlign - 1) / kBlockAlign * kBlockAlign;
-  o.nvme.queueDepth = static_cast<int>(config.aioDepth);
-  o.traceEvents = tracePath.empty() ? 0 : size_t(1) << 16;
+  RunOptions o = runOptions(config, from, process);
   if (selfChecks) {
     TRY(selfCheck({std::move(s), std::move(d), o, steps.getNumOccurrences() ? steps : 2,
                    std::move(reference)}));
@@ -261,7 +272,7 @@ static StatusOr<int> run() {
   if (!savePath.empty() || !checkpointDir.empty())
     TRY(checkNames(t->schedule()));
   std::optional<FolderLock> lock;
-  if (!checkpointDir.empty()) {
+  if (!checkpointDir.empty() && process.rank <= 0) {
     TRY_ASSIGN(FolderLock taken, FolderLock::take(checkpointDir));
     lock.emplace(std::move(taken));
   }
@@ -291,14 +302,15 @@ static StatusOr<int> run() {
   l.terminal = isatty(STDOUT_FILENO);
   l.linesEvery = stepsPerPrint > 0 ? stepsPerPrint : config.stepsPerPrint;
   l.totalUpdates = total;
-  l.jsonPath = logJson;
+  l.jsonPath = process.rank > 0 ? "" : logJson.getValue();
   TRY_ASSIGN(std::unique_ptr<RunLog> log, RunLog::create(*t, l));
-  catchSignals();
+  if (process.rank < 0)
+    catchSignals(); // processes would not end after the same update: a signal ends one, and that the others
   StatusOr<int> ended = train(
       *t, *log, {total, maxSkips, checkpointDir, saveInterval, !evalData.empty(), evalInterval});
   log->endLine();
   Status after = std::move(ended).status();
-  if (!tracePath.empty()) // also after an error: it shows what came before
+  if (!tracePath.empty() && process.rank <= 0) // also after an error: it shows what came before
     after.merge(t->writeTrace(tracePath));
   TRY(std::move(after));
   TRY(log->finish());
@@ -308,7 +320,7 @@ static StatusOr<int> run() {
                  << "\n";
     return 128 + *ended;
   }
-  TRY(save(*t, saver));
+  TRY(save(*t, saver, process.rank <= 0));
   return 0;
 }
 
