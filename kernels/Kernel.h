@@ -136,7 +136,8 @@ struct DsOrderCheck {
   void (*label)(const char *program, const char *instruction);
   /// `who` has got to `count`, by the calling thread. Those who await it have waited for all that this thread has.
   void (*reached)(const void *who, uint32_t count);
-  void (*awaited)(const void *who, uint32_t count); // null: what any thread has waited for
+  /// On whose behalf: what is enqueued on that stream, or the thread (null). who null: all that any thread has waited for.
+  void (*awaited)(const void *who, uint32_t count, void *stream);
   /// The calling thread itself reads or writes, or runs a kernel.
   const char *(*touches)(const void *p, size_t bytes, int32_t writes);
   const char *(*runs)(const DsLaunch *launch);
@@ -170,7 +171,14 @@ struct DsDeviceApi {
   /// The text for a DsFault's code, with %lld for a and b in this order.
   const char *(*faultText)(int32_t code);
   const DsOrderCheck *order; // null: nobody looks
-  const DsCommApi *comm;     // null: none
+  /// What is enqueued on the stream from here to captureEnd becomes a graph instead of being done.
+  const char *(*captureBegin)(void *stream);
+  /// eventRecord for the graph: others see the event recorded whenever it runs.
+  const char *(*captureRecord)(void *event, void *stream);
+  const char *(*captureEnd)(void *stream, void **graph); // graph null: drops it
+  const char *(*graphLaunch)(void *graph, void *stream);
+  const char *(*graphDestroy)(void *graph);
+  const DsCommApi *comm; // null: none
 };
 
 /// What a plugin libds<device>.so hands over. Lives as long as the process.
@@ -189,7 +197,7 @@ typedef const DsPlugin *(*DsPluginEntry)(uint32_t abi, const char *build);
 } // extern "C"
 
 /// Changes with every change of the structs above.
-#define DS_ABI 4u
+#define DS_ABI 5u
 /// Plugin and program must come from one source state; the version stands for it.
 #define DS_BUILD "dsplan 0.1.0"
 

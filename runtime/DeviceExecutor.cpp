@@ -11,6 +11,14 @@ namespace ds {
 static constexpr int kCompute = static_cast<int>(Stream::Compute);
 static constexpr size_t kMarks = 4096; // of a stream; a host thread is never that far behind
 
+static constexpr size_t kLeastSegment = 3; // launches; fewer are not worth a graph
+
+static int64_t nowNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
 static bool onDevice(int stream) { return DeviceSide::executes(static_cast<Stream>(stream)); }
 
 DeviceExecutor::DeviceExecutor(const Schedule &s, const LoadedRank &rank,
@@ -32,7 +40,38 @@ const Instr *DeviceExecutor::instrAt(size_t program, int stream, uint32_t count,
   return rank.programs[*of].streams[stream][static_cast<size_t>(n - 1)].instr;
 }
 
-Status DeviceExecutor::prepare() {
+void *DeviceExecutor::eventOf(size_t program, const Instr *i) const {
+  const LoadedProgram &p = rank.programs[program];
+  return events[program].ofInstr[static_cast<size_t>(i - p.program->instrs.data())];
+}
+
+// In list order. What a launch waits for that an earlier one has waited for already is no wait.
+void DeviceExecutor::findSegments(size_t program) {
+  const LoadedProgram &p = rank.programs[program];
+  std::deque<Segment> found;
+  int32_t covered[kStreams];
+  std::fill(std::begin(covered), std::end(covered), INT32_MIN);
+  for (const LoadedInstr &in : p.streams[kCompute]) {
+    bool waits = false;
+    for (int w = 0; w < in.numWaits; ++w) {
+      int32_t &c = covered[in.waits[w].stream];
+      waits |= static_cast<int32_t>(in.waits[w].count) > c;
+      c = std::max(c, static_cast<int32_t>(in.waits[w].count));
+    }
+    if (waits || found.empty())
+      found.emplace_back();
+    found.back().launches.push_back(&in);
+  }
+  for (Segment &s : found)
+    if (s.launches.size() >= kLeastSegment)
+      segments[program].push_back(std::move(s));
+  within[program].resize(p.program->instrs.size());
+  for (Segment &s : segments[program])
+    for (const LoadedInstr *in : s.launches)
+      within[program][static_cast<size_t>(in->instr - p.program->instrs.data())] = &s;
+}
+
+Status DeviceExecutor::prepare(bool graphs) {
   std::vector<std::vector<bool>> wanted;
   for (const LoadedProgram &p : rank.programs)
     wanted.emplace_back(p.program->instrs.size(), false);
@@ -64,6 +103,13 @@ Status DeviceExecutor::prepare() {
     events.push_back(std::move(e));
   }
   TRY_ASSIGN(fed, side.event());
+  segments.resize(rank.programs.size());
+  within.resize(rank.programs.size());
+  for (size_t p = 0; p < rank.programs.size(); ++p)
+    if (graphs)
+      findSegments(p);
+    else
+      within[p].resize(rank.programs[p].program->instrs.size());
   return {};
 }
 
@@ -75,10 +121,10 @@ void DeviceExecutor::setMark(int stream, void *event) {
 }
 
 // For the host's threads: enqueued is not done.
-bool DeviceExecutor::settle(int stream, uint32_t target) {
+bool DeviceExecutor::settle(int self, int stream, uint32_t target) {
   if (!onDevice(stream)) {
     if (api.order)
-      api.order->awaited(&done[stream], target);
+      api.order->awaited(&done[stream], target, self == kCompute ? awaiting : nullptr);
     return true;
   }
   void *event = nullptr;
@@ -151,9 +197,8 @@ const char *DeviceExecutor::enqueue(const LoadedInstr &in, size_t position, Feed
   return api.copy(in.dst, src, in.bytes, side.stream(Stream::Feed));
 }
 
-bool DeviceExecutor::issue(size_t program, const LoadedInstr &in, int index, size_t position,
-                           int64_t update, FeedSource *data) {
-  auto own = static_cast<int>(in.instr->stream);
+bool DeviceExecutor::awaitOthers(size_t program, const LoadedInstr &in, int64_t update) {
+  awaiting = side.stream(in.instr->stream);
   for (int w = 0; w < in.numWaits; ++w) {
     int stream = in.waits[w].stream;
     if (!onDevice(stream)) {
@@ -163,11 +208,25 @@ bool DeviceExecutor::issue(size_t program, const LoadedInstr &in, int index, siz
     }
     size_t of;
     const Instr *i = instrAt(program, stream, in.waits[w].count, &of);
-    void *event =
-        events[of].ofInstr[static_cast<size_t>(i - rank.programs[of].program->instrs.data())];
-    if (!ok(api.eventWait(side.stream(in.instr->stream), event), update))
+    if (!ok(api.eventWait(side.stream(in.instr->stream), eventOf(of, i)), update))
       return false;
   }
+  return true;
+}
+
+// The host's threads may now wait for it.
+void DeviceExecutor::issued(int stream, void *event) {
+  if (event)
+    setMark(stream, event);
+  done[stream].add();
+  ++spent.instrs;
+}
+
+bool DeviceExecutor::issue(size_t program, const LoadedInstr &in, int index, size_t position,
+                           int64_t update, FeedSource *data) {
+  if (!awaitOthers(program, in, update))
+    return false;
+  int64_t begin = nowNs();
   label(rank.programs[program], in.instr->label.c_str());
   const char *message = enqueue(in, position, data);
   void *event = events[program].ofInstr[static_cast<size_t>(index)];
@@ -177,9 +236,51 @@ bool DeviceExecutor::issue(size_t program, const LoadedInstr &in, int index, siz
     fail(rank.programs[program], *in.instr, update, message);
     return false;
   }
-  if (event)
-    setMark(own, event);
-  done[own].add();
+  if (!isCollective(in.instr->kind))
+    spent.ns += nowNs() - begin;
+  issued(static_cast<int>(in.instr->stream), event);
+  return !abort.raised();
+}
+
+// Errors of a launch's enqueuing come here, and are that launch's.
+bool DeviceExecutor::capture(size_t program, Segment &s, int64_t update) {
+  void *stream = side.stream(Stream::Compute);
+  const LoadedInstr *at = s.launches[0];
+  const char *message = api.captureBegin(stream);
+  bool begun = !message;
+  for (size_t k = 0; k < s.launches.size() && !message; ++k) {
+    at = s.launches[k];
+    label(rank.programs[program], at->instr->label.c_str());
+    message = at->kernel->run(&at->launch, at->state);
+    if (void *event = eventOf(program, at->instr); event && !message)
+      message = api.captureRecord(event, stream);
+  }
+  if (message) {
+    fail(rank.programs[program], *at->instr, update, message);
+    if (begun)
+      api.captureEnd(stream, nullptr);
+    return false;
+  }
+  message = api.captureEnd(stream, &s.graph);
+  if (s.graph)
+    side.keepGraph(s.graph);
+  if (message)
+    fail(rank.programs[program], *s.launches[0]->instr, update, message);
+  return !message;
+}
+
+bool DeviceExecutor::issueSegment(size_t program, Segment &s, int64_t update) {
+  if (!awaitOthers(program, *s.launches[0], update) || (!s.graph && !capture(program, s, update)))
+    return false;
+  int64_t begin = nowNs();
+  if (const char *message = api.graphLaunch(s.graph, side.stream(Stream::Compute))) {
+    fail(rank.programs[program], *s.launches[0]->instr, update, message);
+    return false;
+  }
+  spent.ns += nowNs() - begin;
+  ++spent.graphs;
+  for (const LoadedInstr *in : s.launches)
+    issued(kCompute, eventOf(program, in->instr));
   return !abort.raised();
 }
 
@@ -198,7 +299,15 @@ bool DeviceExecutor::issueProgram(size_t program, size_t position, int64_t updat
   for (const Instr &i : p.program->instrs) {
     auto stream = static_cast<int>(i.stream);
     const LoadedInstr &in = p.streams[stream][next[stream]++];
-    if (onDevice(stream) && !issue(program, in, index, position, update, data))
+    Segment *segment = within[program][static_cast<size_t>(index)];
+    if (segment && segment->launches[0] == &in) {
+      segment->byOne = !segment->isWarm;
+      segment->isWarm = true;
+      if (!segment->byOne && !issueSegment(program, *segment, update))
+        return false;
+    }
+    if ((!segment || segment->byOne) && onDevice(stream) &&
+        !issue(program, in, index, position, update, data))
       return false;
     ++index;
   }
@@ -211,6 +320,7 @@ bool DeviceExecutor::issueProgram(size_t program, size_t position, int64_t updat
 // the program's end.
 bool DeviceExecutor::joinStreams(size_t program, int previous, int64_t update) {
   const LoadedProgram &p = rank.programs[program];
+  awaiting = side.stream(Stream::Compute);
   for (int s = 0; s < kStreams; ++s) {
     size_t ended = p.streams[s].size() - p.carried[s];
     if (s == kCompute)
@@ -275,19 +385,13 @@ bool DeviceExecutor::readResults(size_t program, int64_t update) {
 
 // ---- updates ----------------------------------------------------------------------------------------
 
-static int64_t nowNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
 // Of the calling thread.
 bool DeviceExecutor::useDevice(int64_t update) {
   Status s = side.use();
   if (!s.ok())
     abort.raise(std::move(s).at(fmt::format("rank {}, update {}", rank.rank, update + 1)));
   if (api.order) // the caller has seen the last update end
-    api.order->awaited(nullptr, 0);
+    api.order->awaited(nullptr, 0, nullptr);
   return !abort.raised();
 }
 

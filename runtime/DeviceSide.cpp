@@ -35,6 +35,8 @@ void DeviceSide::drain() const {
 
 DeviceSide::~DeviceSide() {
   drain();
+  for (void *g : graphs)
+    functions.graphDestroy(g);
   for (void *e : events)
     functions.eventDestroy(e);
   for (void *s : streams)
@@ -72,7 +74,7 @@ StatusOr<void *> DeviceSide::event() {
 Status DeviceSide::copyNow(void *dst, const void *src, int64_t bytes) const {
   TRY(use());
   if (functions.order) { // between updates
-    functions.order->awaited(nullptr, 0);
+    functions.order->awaited(nullptr, 0, nullptr);
     functions.order->label("", "copy by the host");
   }
   TRY(deviceStatus(functions.copy(dst, src, static_cast<size_t>(bytes), copying)));

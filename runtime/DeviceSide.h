@@ -39,6 +39,7 @@ public:
   /// Filled with the byte; freed with this object.
   StatusOr<std::byte *> allocate(DsMemory memory, int64_t bytes, uint8_t fill);
   StatusOr<void *> event();
+  void keepGraph(void *graph) { graphs.push_back(graph); } // destroys it in the end
 
   /// The calling thread waits for the copy. Other copies may be under way.
   Status copyNow(void *dst, const void *src, int64_t bytes) const;
@@ -52,7 +53,7 @@ private:
   void *copying = nullptr; // the stream of copyNow
   DsFault *faults = nullptr;
   std::vector<std::pair<DsMemory, void *>> blocks;
-  std::vector<void *> events;
+  std::vector<void *> events, graphs;
 };
 
 /// A message of the api as an error.

@@ -88,9 +88,9 @@ void RankExecutor::runUpdate(Stream s, int64_t update) {
 bool RankExecutor::waitFor(int self, int stream, uint32_t count, StreamTimes &clock) {
   uint32_t target = bases[self].counts[stream] + count;
   if (done[stream].reached(target))
-    return settle(stream, target) && !abort.raised();
+    return settle(self, stream, target) && !abort.raised();
   int64_t begin = now();
-  bool ok = done[stream].wait(target, abort) && settle(stream, target);
+  bool ok = done[stream].wait(target, abort) && settle(self, stream, target);
   if (stream == static_cast<int>(Stream::Comm))
     clock.commWait += now() - begin;
   else if (stream >= static_cast<int>(Stream::Host))

@@ -27,6 +27,11 @@ struct alignas(64) StreamTimes {
   std::atomic<int64_t> dataWait = 0; // feed: waiting for the loader's ring
 };
 
+/// What enqueuing on a device has cost its thread since the start; collectives, where ranks' threads meet, left out.
+struct Enqueued {
+  int64_t instrs = 0, graphs = 0, ns = 0;
+};
+
 class RankExecutor {
 public:
   virtual ~RankExecutor() = default;
@@ -49,6 +54,7 @@ public:
   void runInOrder(int64_t update, InstrHook &hook);
 
   const std::vector<double> &values() const { return results; } // as LoadedRank::valueNames
+  virtual Enqueued enqueued() const { return {}; }
   const StreamTimes &times(Stream s) const { return clocks[static_cast<int>(s)]; }
 
 protected:
@@ -56,7 +62,7 @@ protected:
   /// done in another sense: enqueued.
   bool waitFor(int self, int stream, uint32_t count, StreamTimes &clock);
   /// The stream has got to `target`, counted since the start: what is still missing on a device is waited for here.
-  virtual bool settle(int /*stream*/, uint32_t /*target*/) { return true; }
+  virtual bool settle(int /*self*/, int /*stream*/, uint32_t /*target*/) { return true; }
   void fail(const LoadedProgram &p, const Instr &in, int64_t update, const char *message);
   bool runProgram(size_t program, size_t position, int stream, int64_t update, FeedSource *data);
   bool runProgramInOrder(size_t program, size_t position, int64_t update, InstrHook &hook);

@@ -82,6 +82,9 @@ static std::string jsonLine(const UpdateResult &u, int64_t arena) {
   millis("io_ms", u.ioMs);
   millis("exposed_io_ms", u.exposedIoMs);
   millis("data_wait_ms", u.dataWaitMs);
+  if (!std::isnan(u.enqueueNs))
+    s += fmt::format(", \"enqueue_ns\": {:.0f}, \"graph_launches\": {}", u.enqueueNs,
+                     u.graphLaunches);
   return s + fmt::format(", \"device_peak_bytes\": {}, \"host_peak_bytes\": {}}}\n", arena,
                          peakResidentBytes());
 }

@@ -31,7 +31,8 @@ StatusOr<const DsPlugin *> loadPlugin(const std::string &path) {
     if (!a->count || !a->open || !a->allocate || !a->release || !a->streamCreate ||
         !a->streamDestroy || !a->streamSync || !a->eventCreate || !a->eventDestroy ||
         !a->eventRecord || !a->eventWait || !a->eventSync || !a->copy || !a->fill || !a->peers ||
-        !a->sum || !a->faultText)
+        !a->sum || !a->faultText || !a->captureBegin || !a->captureRecord || !a->captureEnd ||
+        !a->graphLaunch || !a->graphDestroy)
       return Status::error("has an incomplete device api").at(path);
   for (size_t i = 0; i < p->numKernels; ++i)
     if (const DsKernel &k = p->kernels[i]; !k.op || !k.dtypes || !k.run)

@@ -83,7 +83,8 @@ struct Trainer::Impl {
   std::vector<Status> statuses; // by rank, of the current job
   Counter posted, stepped, finished;
   uint32_t jobs = 0;
-  StreamTotals last; // of rank 0, up to the last update
+  Enqueued lastEnqueued; // of rank 0, up to the last update
+  StreamTotals last;     // of rank 0, up to the last update
   std::vector<std::thread> pool;
 
   Status prepare();
@@ -213,7 +214,7 @@ Status Trainer::Impl::load(int rank) {
   if (device.api) {
     auto onDevice = std::make_unique<DeviceExecutor>(schedule, *ranks[r], sequence, *comms[r],
                                                      feeder.get(), abort, rings);
-    TRY(onDevice->prepare());
+    TRY(onDevice->prepare(options.graphs));
     executors[r] = std::move(onDevice);
   } else {
     executors[r] = std::make_unique<RankExecutor>(schedule, *ranks[r], sequence, *comms[r],
@@ -562,6 +563,12 @@ StatusOr<UpdateResult> Trainer::step() {
   u.exposedIoMs = static_cast<double>(now.exposedIo - t.last.exposedIo) * 1e-6;
   u.dataWaitMs = static_cast<double>(now.dataWait - t.last.dataWait) * 1e-6;
   t.last = now;
+  Enqueued spent = e.enqueued();
+  if (spent.instrs > t.lastEnqueued.instrs)
+    u.enqueueNs = static_cast<double>(spent.ns - t.lastEnqueued.ns) /
+                  static_cast<double>(spent.instrs - t.lastEnqueued.instrs);
+  u.graphLaunches = spent.graphs - t.lastEnqueued.graphs;
+  t.lastEnqueued = spent;
   return u;
 }
 

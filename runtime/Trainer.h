@@ -27,6 +27,7 @@ struct RunOptions {
   uint8_t arenaFill = 0;         // byte the arenas start with
   std::string nvmePath;          // folder of the ranks' files; needed by plans with an nvme arena
   BlockFileOptions nvme;
+  bool graphs = true;   // of launches, on a device that knows them
   bool pinHost = false; // page-lock host memory where the system's limit allows
   Membership process;   // this process's part, if ranks are processes
   bool exactSums =
@@ -46,6 +47,9 @@ struct UpdateResult {
   double lossScale = 1;    // of this update
   bool scaleFalls = false; // skipped, and the loss scale has fallen or may still fall
   bool skipped = false;
+  // On a device, of rank 0: the enqueuing thread's time per instruction, and graphs launched.
+  double enqueueNs = std::numeric_limits<double>::quiet_NaN();
+  int64_t graphLaunches = 0;
   std::string anomaly; // with RunOptions::detectAnomaly: where a number first was not finite, or ""
   int64_t samples = 0, tokens = 0; // of this update, over all ranks
   // Wall time, and of rank 0: inside kernels, inside collectives, computing stream waiting for

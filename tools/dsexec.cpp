@@ -99,6 +99,8 @@ static cl::opt<bool> selfChecks(
     cl::desc("Instead of training, run some updates (--steps, default 2) that check every\n"
              "instruction's reads and writes, allocations, and the losses against\n"
              "stage 0 on one rank; slow, and twice the memory"));
+static cl::opt<bool> noGraphs("no-graphs", cl::cat(testing),
+                              cl::desc("On a GPU, enqueue every launch by itself"));
 static cl::opt<double> linkRate("link-bytes-per-second", cl::value_desc("n"), cl::cat(testing),
                                 cl::desc("Slow every collective down to this rate per rank"));
 
@@ -227,6 +229,7 @@ static RunOptions runOptions(const PlanConfig &config, const std::string &from,
   o.process = process;
   o.exactSums = reduction == "exact";
   o.nvmePath = config.nvmePath;
+  o.graphs = !noGraphs;
   o.pinHost = pinMemory || pinsHost(config);
   o.nvme.blockBytes = (config.aioBlock + kBlockAlign - 1) / kBlockAlign * kBlockAlign;
   o.nvme.queueDepth = static_cast<int>(config.aioDepth);

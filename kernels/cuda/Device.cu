@@ -151,6 +151,36 @@ const char *fill(void *dst, int32_t byte, size_t bytes, void *s) {
   return checked(cudaMemsetAsync(dst, byte, bytes, stream(s)), "cudaMemsetAsync");
 }
 
+// Of the calling thread only: other ranks' threads go on.
+const char *captureBegin(void *s) {
+  return checked(cudaStreamBeginCapture(stream(s), cudaStreamCaptureModeThreadLocal),
+                 "cudaStreamBeginCapture");
+}
+const char *captureRecord(void *e, void *s) {
+  return checked(cudaEventRecordWithFlags(event(e), stream(s), cudaEventRecordExternal),
+                 "cudaEventRecordWithFlags");
+}
+const char *captureEnd(void *s, void **graph) {
+  cudaGraph_t captured = nullptr;
+  const char *message = checked(cudaStreamEndCapture(stream(s), &captured), "cudaStreamEndCapture");
+  if (!captured)
+    return message;
+  cudaGraphExec_t ready = nullptr;
+  if (!message && graph)
+    message = checked(cudaGraphInstantiate(&ready, captured, 0), "cudaGraphInstantiate");
+  cudaError_t e = cudaGraphDestroy(captured);
+  if (graph)
+    *graph = ready;
+  return message ? message : checked(e, "cudaGraphDestroy");
+}
+const char *graphLaunch(void *graph, void *s) {
+  return checked(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), stream(s)),
+                 "cudaGraphLaunch");
+}
+const char *graphDestroy(void *graph) {
+  return checked(cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(graph)), "cudaGraphExecDestroy");
+}
+
 const char *peers(int32_t device, int32_t count) {
   for (int other = 0; other < count; ++other) {
     if (other == device)
@@ -182,21 +212,21 @@ const char *faultText(int32_t code) {
 }
 
 #ifdef DS_CUDA_EMULATED
-const DsOrderCheck kOrder = {emulated::setLabel, emulated::reached, emulated::awaited,
+const DsOrderCheck kOrder = {emulated::setLabel, emulated::reached, emulated::hostAwaited,
                              emulated::hostTouches, emulated::hostRuns};
 #endif
 
 } // namespace
 
-const DsDeviceApi kApi = {count,         open,       allocate,    release,      streamCreate,
-                          streamDestroy, streamSync, eventCreate, eventDestroy, eventRecord,
-                          eventWait,     eventSync,  copy,        fill,         peers,
-                          sumRanks,      faultText,
+const DsDeviceApi kApi = {
+    count,        open,          allocate,     release,     streamCreate, streamDestroy,
+    streamSync,   eventCreate,   eventDestroy, eventRecord, eventWait,    eventSync,
+    copy,         fill,          peers,        sumRanks,    faultText,
 #ifdef DS_CUDA_EMULATED
-                          &kOrder,
+    &kOrder,
 #else
-                          nullptr,
+    nullptr,
 #endif
-                          kComm};
+    captureBegin, captureRecord, captureEnd,   graphLaunch, graphDestroy, kComm};
 
 } // namespace ds::cuda

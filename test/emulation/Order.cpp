@@ -188,16 +188,17 @@ void reached(const void *who, uint32_t count) {
     counts.erase(counts.begin());
   world().anybody.join(h.clock());
 }
-void awaited(const void *who, uint32_t count) {
-  Host &h = host();
-  std::lock_guard lock(world().mutex);
+void awaited(const void *who, uint32_t count, Actor *stream) {
+  Clock &clock = stream ? stream->clock : host().clock();
+  World &w = world();
+  std::lock_guard lock(w.mutex);
   if (!who)
-    return h.clock().join(world().anybody);
-  auto it = world().counters.find(who);
-  if (it == world().counters.end())
+    return clock.join(w.anybody);
+  auto it = w.counters.find(who);
+  if (it == w.counters.end())
     return;
   if (auto at = it->second.find(count); at != it->second.end())
-    h.clock().join(at->second);
+    clock.join(at->second);
 }
 
 void setLabel(const char *program, const char *instruction) {

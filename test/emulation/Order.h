@@ -39,6 +39,7 @@ private:
   friend void recorded(Actor &, Clock &);
   friend void waited(Actor &, const Clock &);
   friend void synchronised(const Actor &);
+  friend void awaited(const void *, uint32_t, Actor *);
   friend struct Host;
   uint32_t number;
   Clock clock; // what precedes its next doing
@@ -57,7 +58,8 @@ void synchronised(const Clock &event);
 std::string touchedByHost(const std::string &what, const std::vector<Range> &ranges);
 /// `who` has got to `count`. Those that have awaited it have waited for all that the caller has waited for.
 void reached(const void *who, uint32_t count);
-void awaited(const void *who, uint32_t count); // null: whatever any thread has waited for
+/// On the stream's behalf, or the calling thread's. who null: whatever any thread has waited for.
+void awaited(const void *who, uint32_t count, Actor *stream);
 
 /// What the calling thread does next, for messages.
 void setLabel(const char *program, const char *instruction);

@@ -5,6 +5,7 @@
 #include "test/emulation/Access.h"
 #include "test/emulation/Machine.h"
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdlib>
 #include <deque>
@@ -37,9 +38,10 @@ struct Machine {
   std::map<char *, Allocation> allocations; // device and pinned memory
   size_t used = 0;
   size_t memory = static_cast<size_t>(fromEnvironment("DS_EMULATED_MEMORY", int64_t{8} << 30));
-  std::set<const void *> handles; // streams and events
-  std::string sticky;             // the error of a launch
-  int64_t objects = 0;            // of libraries
+  std::set<const void *> handles;  // streams, events, graphs
+  std::atomic<int64_t> graphs = 0; // launched
+  std::string sticky;              // the error of a launch
+  int64_t objects = 0;             // of libraries
   int64_t calls = 0;
   std::string failName;
   int64_t failIn = 0;
@@ -204,12 +206,30 @@ struct CudaEvent {
   std::shared_ptr<Occurrence> last;
 };
 
+/// What is enqueued: on a stream, or in a graph, which enqueues it again and again.
+struct Operation {
+  std::string what;
+  std::vector<Range> ranges;
+  std::function<std::string()> work;
+  std::shared_ptr<Windows> windows = nullptr;
+  cudaEvent_t event = nullptr; // records it, and does nothing else
+};
+struct CudaGraph {
+  std::vector<Operation> nodes;
+  std::thread::id thread; // that captures it
+  bool invalid = false;   // by a call that no capture allows
+};
+struct CudaGraphExec {
+  std::vector<Operation> nodes;
+};
+
 struct CudaStream {
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<std::function<std::string()>> queue;
   bool stop = false, busy = false;
   Actor actor;
+  std::unique_ptr<CudaGraph> capture; // under way
   std::thread thread{[this] { run(); }};
 
   void add(std::function<std::string()> work) {
@@ -251,6 +271,44 @@ private:
 
 namespace ds::emulated {
 
+/// The stream that this thread captures.
+static thread_local CudaStream *capturing = nullptr;
+
+// What no thread may call that captures. The capture is lost.
+static bool spoils() {
+  if (capturing && capturing->capture)
+    capturing->capture->invalid = true;
+  return capturing != nullptr;
+}
+
+static void record(cudaEvent_t e, cudaStream_t s) {
+  auto now = std::make_shared<Occurrence>();
+  recorded(s->actor, now->clock);
+  {
+    std::lock_guard lock(e->mutex);
+    e->last = now;
+  }
+  s->add([now] {
+    now->set();
+    return std::string();
+  });
+}
+
+static cudaError_t submit(cudaStream_t s, Operation o) {
+  if (s->capture) {
+    s->capture->nodes.push_back(std::move(o));
+    return cudaSuccess;
+  }
+  if (o.event) {
+    record(o.event, s);
+    return cudaSuccess;
+  }
+  if (!breakWith(performed(s->actor, o.what, o.ranges)))
+    return cudaErrorLaunchFailure;
+  s->add(std::move(o.work));
+  return cudaSuccess;
+}
+
 static bool hasFailed() {
   std::lock_guard lock(machine().mutex);
   return !machine().sticky.empty();
@@ -266,38 +324,37 @@ cudaError_t enqueue(cudaStream_t s, dim3 grid, dim3 dim, size_t shared,
                  shared > 48 << 10;
   if (!exists(s) || tooMany)
     return cudaErrorInvalidValue;
-  std::shared_ptr<Windows> windows;
+  Operation o{labelled("launch"), {}, {}};
   if (const Touches *t = Touches::current()) {
-    if (!breakWith(performed(s->actor, labelled("launch"), t->ranges())))
-      return cudaErrorLaunchFailure;
-    windows = t->windows();
+    o.ranges = t->ranges();
+    o.windows = t->windows();
   }
-  s->add([=, kernel = std::move(kernel)] {
+  o.work = [=, windows = o.windows, kernel = std::move(kernel)] {
     if (hasFailed())
       return std::string();
     traceInto(checksOn ? windows.get() : nullptr);
     std::string error = runGrid(grid, dim, shared, kernel);
     traceInto(nullptr);
     return error;
-  });
-  return cudaSuccess;
+  };
+  return submit(s, std::move(o));
 }
 
 void addWork(cudaStream_t s, std::function<std::string()> work) {
-  std::shared_ptr<Windows> windows;
+  Operation o{labelled("library"), {}, {}};
   if (const Touches *t = Touches::current()) {
-    if (!breakWith(performed(s->actor, labelled("library"), t->ranges())))
-      return;
-    windows = t->windows();
+    o.ranges = t->ranges();
+    o.windows = t->windows();
   }
-  s->add([work = std::move(work), windows] {
+  o.work = [work = std::move(work), windows = o.windows] {
     if (hasFailed())
       return std::string();
     std::string error = work();
     if (windows)
       written(*windows);
     return error;
-  });
+  };
+  submit(s, std::move(o));
 }
 void countObject(int by) {
   std::lock_guard lock(machine().mutex);
@@ -318,6 +375,9 @@ const char *hostTouches(const void *p, size_t bytes, int32_t writes) {
   std::vector<Range> ranges;
   addRange(ranges, p, bytes, writes != 0);
   return byHost(ranges);
+}
+void hostAwaited(const void *who, uint32_t count, void *stream) {
+  awaited(who, count, stream ? &static_cast<CudaStream *>(stream)->actor : nullptr);
 }
 const char *hostRuns(const DsLaunch *l) {
   std::vector<Range> ranges;
@@ -340,6 +400,7 @@ int64_t liveAllocations() {
   std::lock_guard lock(machine().mutex);
   return static_cast<int64_t>(machine().allocations.size()) + machine().objects;
 }
+int64_t graphLaunches() { return machine().graphs; }
 
 } // namespace ds::emulated
 
@@ -359,7 +420,12 @@ const char *cudaGetErrorName(cudaError_t e) {
     NAME(cudaErrorNoKernelImageForDevice)
     NAME(cudaErrorInvalidResourceHandle)
     NAME(cudaErrorPeerAccessAlreadyEnabled)
+    NAME(cudaErrorIllegalState)
     NAME(cudaErrorLaunchFailure)
+    NAME(cudaErrorStreamCaptureUnsupported)
+    NAME(cudaErrorStreamCaptureInvalidated)
+    NAME(cudaErrorStreamCaptureIsolation)
+    NAME(cudaErrorStreamCaptureWrongThread)
     NAME(cudaErrorUnknown)
 #undef NAME
   }
@@ -424,11 +490,11 @@ cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) {
 }
 
 cudaError_t cudaMalloc(void **p, size_t bytes) {
-  cudaError_t e = enter("cudaMalloc");
+  cudaError_t e = spoils() ? cudaErrorStreamCaptureUnsupported : enter("cudaMalloc");
   return e ? e : allocate(p, bytes, true);
 }
 cudaError_t cudaMallocHost(void **p, size_t bytes) {
-  cudaError_t e = enter("cudaMallocHost");
+  cudaError_t e = spoils() ? cudaErrorStreamCaptureUnsupported : enter("cudaMallocHost");
   return e ? e : allocate(p, bytes, false);
 }
 // Memory goes back also after an error.
@@ -473,6 +539,10 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s) {
     return e;
   if (!exists(s))
     return cudaErrorInvalidResourceHandle;
+  if (s->capture) {
+    s->capture->invalid = true;
+    return cudaErrorStreamCaptureUnsupported;
+  }
   s->drain();
   synchronised(s->actor);
   return hasFailed() ? cudaErrorLaunchFailure : cudaSuccess;
@@ -482,16 +552,11 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
     return error;
   if (!exists(e) || !exists(s))
     return cudaErrorInvalidResourceHandle;
-  auto now = std::make_shared<Occurrence>();
-  recorded(s->actor, now->clock);
-  {
-    std::lock_guard lock(e->mutex);
-    e->last = now;
+  if (s->capture) { // other streams that join a capture are not emulated
+    s->capture->invalid = true;
+    return cudaErrorStreamCaptureUnsupported;
   }
-  s->add([now] {
-    now->set();
-    return std::string();
-  });
+  record(e, s);
   return cudaSuccess;
 }
 static std::shared_ptr<Occurrence> lastOf(cudaEvent_t e) {
@@ -503,6 +568,10 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned) {
     return error;
   if (!exists(e) || !exists(s))
     return cudaErrorInvalidResourceHandle;
+  if (s->capture) { // for what is not captured
+    s->capture->invalid = true;
+    return cudaErrorStreamCaptureIsolation;
+  }
   if (auto last = lastOf(e)) {
     waited(s->actor, last->clock);
     s->add([last] {
@@ -533,16 +602,13 @@ cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, cudaMemcpy
   std::vector<Range> ranges;
   addRange(ranges, src, bytes, false);
   addRange(ranges, dst, bytes, true);
-  if (!breakWith(performed(s->actor, labelled("copy"), ranges)))
-    return cudaErrorLaunchFailure;
-  s->add([=] {
-    if (hasFailed())
-      return std::string();
-    std::memmove(dst, src, bytes);
-    copyKnown(dst, src, bytes);
-    return std::string();
-  });
-  return cudaSuccess;
+  return submit(s, {labelled("copy"), ranges, [=] {
+                      if (hasFailed())
+                        return std::string();
+                      std::memmove(dst, src, bytes);
+                      copyKnown(dst, src, bytes);
+                      return std::string();
+                    }});
 }
 cudaError_t cudaMemsetAsync(void *dst, int byte, size_t bytes, cudaStream_t s) {
   if (cudaError_t e = enter("cudaMemsetAsync"))
@@ -551,10 +617,8 @@ cudaError_t cudaMemsetAsync(void *dst, int byte, size_t bytes, cudaStream_t s) {
     return cudaErrorInvalidValue;
   std::vector<Range> ranges;
   addRange(ranges, dst, bytes, true);
-  if (!breakWith(performed(s->actor, labelled("fill"), ranges)))
-    return cudaErrorLaunchFailure;
   std::shared_ptr<Windows> windows = Touches::current() ? Touches::current()->windows() : nullptr;
-  s->add([=] {
+  auto work = [=] {
     if (hasFailed())
       return std::string();
     if (windows)
@@ -562,6 +626,83 @@ cudaError_t cudaMemsetAsync(void *dst, int byte, size_t bytes, cudaStream_t s) {
     std::memset(dst, byte, bytes);
     setKnown(dst, bytes);
     return std::string();
+  };
+  return submit(s, {labelled("fill"), ranges, work, windows});
+}
+
+// -- graphs -----------------------------------------------------------------------------------------
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t s, cudaStreamCaptureMode) {
+  if (cudaError_t e = enter("cudaStreamBeginCapture"))
+    return e;
+  if (!exists(s))
+    return cudaErrorInvalidResourceHandle;
+  if (s->capture || capturing)
+    return cudaErrorIllegalState;
+  s->capture = std::make_unique<CudaGraph>();
+  s->capture->thread = std::this_thread::get_id();
+  capturing = s;
+  return cudaSuccess;
+}
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t e, cudaStream_t s, unsigned flags) {
+  if (cudaError_t error = enter("cudaEventRecordWithFlags"))
+    return error;
+  if (!exists(e) || !exists(s))
+    return cudaErrorInvalidResourceHandle;
+  if ((flags & cudaEventRecordExternal) == 0 || !s->capture)
+    return cudaErrorInvalidValue; // elsewhere cudaEventRecord does
+  return submit(s, {"", {}, {}, nullptr, e});
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *graph) {
+  cudaError_t error = enter("cudaStreamEndCapture");
+  *graph = nullptr;
+  if (!exists(s))
+    return cudaErrorInvalidResourceHandle;
+  if (!s->capture)
+    return cudaErrorIllegalState;
+  if (s->capture->thread != std::this_thread::get_id())
+    return cudaErrorStreamCaptureWrongThread;
+  std::unique_ptr<CudaGraph> captured = std::move(s->capture);
+  capturing = nullptr;
+  if (error)
+    return error;
+  if (captured->invalid)
+    return cudaErrorStreamCaptureInvalidated;
+  *graph = captured.release();
+  std::lock_guard lock(machine().mutex);
+  machine().handles.insert(*graph);
+  return cudaSuccess;
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long) {
+  if (!exists(graph))
+    return cudaErrorInvalidValue;
+  if (cudaError_t e = create("cudaGraphInstantiate", exec))
+    return e;
+  (*exec)->nodes = graph->nodes;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) { return destroy("cudaGraphDestroy", graph); }
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
+  return destroy("cudaGraphExecDestroy", exec);
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t s) {
+  if (cudaError_t e = enter("cudaGraphLaunch"))
+    return e;
+  if (!exists(exec) || !exists(s))
+    return cudaErrorInvalidValue;
+  if (s->capture) { // a graph in a graph
+    s->capture->invalid = true;
+    return cudaErrorStreamCaptureUnsupported;
+  }
+  ++machine().graphs;
+  s->add([nodes = exec->nodes] { // what each launch replaces is unknown again
+    for (const Operation &o : nodes)
+      if (o.windows)
+        o.windows->begun = false;
+    return std::string();
   });
+  for (const Operation &o : exec->nodes)
+    if (cudaError_t e = submit(s, o))
+      return e;
   return cudaSuccess;
 }

@@ -81,7 +81,12 @@ enum cudaError_t {
   cudaErrorNoKernelImageForDevice = 209,
   cudaErrorInvalidResourceHandle = 400,
   cudaErrorPeerAccessAlreadyEnabled = 704,
+  cudaErrorIllegalState = 401,
   cudaErrorLaunchFailure = 719,
+  cudaErrorStreamCaptureUnsupported = 900,
+  cudaErrorStreamCaptureInvalidated = 901,
+  cudaErrorStreamCaptureIsolation = 905,
+  cudaErrorStreamCaptureWrongThread = 908,
   cudaErrorUnknown = 999,
 };
 const char *cudaGetErrorName(cudaError_t e);
@@ -127,6 +132,18 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned flags);
 cudaError_t cudaEventDestroy(cudaEvent_t e);
 cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s);
 cudaError_t cudaEventSynchronize(cudaEvent_t e);
+using cudaGraph_t = struct CudaGraph *;
+using cudaGraphExec_t = struct CudaGraphExec *;
+enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal = 1 };
+constexpr unsigned cudaEventRecordExternal = 1;
+cudaError_t cudaStreamBeginCapture(cudaStream_t s, cudaStreamCaptureMode mode);
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t e, cudaStream_t s, unsigned flags);
+cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *graph);
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph,
+                                 unsigned long long flags);
+cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t s);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
 enum cudaMemcpyKind { cudaMemcpyDefault = 4 };
 cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t s);
@@ -141,6 +158,8 @@ cudaError_t enqueue(cudaStream_t s, dim3 grid, dim3 block, size_t shared,
 /// The calling thread of the host reads or writes, or runs a kernel. Null, or what nothing orders it with.
 const char *hostTouches(const void *p, size_t bytes, int32_t writes);
 const char *hostRuns(const DsLaunch *l);
+/// awaited() of Order.h.
+void hostAwaited(const void *who, uint32_t count, void *stream);
 
 /// Call number `n` from now on (1: the next) of the function `name`, or of any if it is "", fails. 0: none does.
 void failCall(const std::string &name, int64_t n);
@@ -150,5 +169,7 @@ int64_t calls();
 int64_t liveAllocations();
 /// Unless DS_EMULATED_MISSING names it.
 bool hasLibrary(const std::string &name);
+/// Graphs that were launched.
+int64_t graphLaunches();
 
 } // namespace ds::emulated
