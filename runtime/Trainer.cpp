@@ -145,8 +145,13 @@ void Trainer::Impl::post(Job j) {
     stepped.wait(jobs * static_cast<uint32_t>(2 * local), never);
 }
 
-// Until nothing runs any more, carried instructions included.
-void Trainer::Impl::drain() { finished.wait(jobs * static_cast<uint32_t>(pool.size()), never); }
+// Until nothing runs any more, carried instructions included: those of a device are enqueued when its threads are through.
+void Trainer::Impl::drain() {
+  finished.wait(jobs * static_cast<uint32_t>(pool.size()), never);
+  for (const auto &r : ranks)
+    if (r && r->deviceSide())
+      r->deviceSide()->drain();
+}
 
 void Trainer::Impl::threadMain(int rank, Stream stream) {
   int64_t update = firstUpdate;
