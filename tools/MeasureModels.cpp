@@ -158,12 +158,14 @@ std::string convolutions(int64_t b, int64_t s, int64_t c, int64_t v) {
 std::vector<MeasureModel> measureModels() {
   std::vector<MeasureModel> all;
   for (bool half : {false, true}) {
-    all.push_back({transformer(1, 32, 64, 2, 256), 1, half});
-    all.push_back({transformer(2, 96, 192, 4, 2000), 2, half});
-    all.push_back({transformer(4, 224, 704, 11, 16000), 4, half});
-    all.push_back({convolutions(1, 32, 8, 10), 1, half});
-    all.push_back({convolutions(4, 64, 32, 100), 4, half});
-    all.push_back({convolutions(12, 160, 56, 500), 12, half});
+    for (bool fuse : {true, false}) {
+      all.push_back({transformer(1, 32, 64, 2, 256), 1, half, fuse});
+      all.push_back({transformer(2, 96, 192, 4, 2000), 2, half, fuse});
+      all.push_back({transformer(4, 224, 704, 11, 16000), 4, half, fuse});
+    }
+    all.push_back({convolutions(1, 32, 8, 10), 1, half, true});
+    all.push_back({convolutions(4, 64, 32, 100), 4, half, true});
+    all.push_back({convolutions(12, 160, 56, 500), 12, half, true});
   }
   return all;
 }

@@ -13,6 +13,7 @@ struct MeasureModel {
   std::string text;  // .dsir
   int64_t rows = 1;  // micro-batch
   bool half = false; // in bf16
+  bool fuse = true;  // false: with the ops that fused ones stand for, which other models have
 };
 std::vector<MeasureModel> measureModels();
 

@@ -79,6 +79,7 @@ StatusOr<Schedule> planModel(const MeasureModel &model, int64_t world, int threa
   c.trainBatch = model.rows * world;
   c.optimizer.type = "adamw";
   c.precision.bf16 = model.half;
+  c.fuse = model.fuse ? "on" : "off";
   c.loss.kind = LossConfig::Kind::CrossEntropy;
   c.loss.logits = "logits";
   c.loss.labels = "labels";

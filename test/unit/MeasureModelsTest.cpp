@@ -22,6 +22,7 @@ TEST(MeasureModels, PlanOnOneAndTwoRanks) {
       c.microBatch = model.rows, c.gradAccum = 1, c.trainBatch = model.rows * world;
       c.optimizer.type = "adamw";
       c.precision.bf16 = model.half;
+      c.fuse = model.fuse ? "on" : "off";
       c.loss.kind = LossConfig::Kind::CrossEntropy;
       c.loss.logits = "logits";
       c.loss.labels = "labels";
@@ -42,6 +43,8 @@ TEST(MeasureModels, PlanOnOneAndTwoRanks) {
                          "relu_grad",
                          "sigmoid",
                          "softmax",
+                         "attention",
+                         "attention_grad",
                          "softmax_grad",
                          "layer_norm",
                          "layer_norm_grad",
