@@ -400,6 +400,10 @@ int64_t liveAllocations() {
   std::lock_guard lock(machine().mutex);
   return static_cast<int64_t>(machine().allocations.size()) + machine().objects;
 }
+std::string brokenBy() {
+  std::lock_guard lock(machine().mutex);
+  return machine().sticky;
+}
 int64_t graphLaunches() { return machine().graphs; }
 
 } // namespace ds::emulated

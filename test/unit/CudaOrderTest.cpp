@@ -77,8 +77,10 @@ std::string run(const Schedule &s) {
       rank->deviceSide()->drain();
   executors.clear();
   ranks.clear();
-  emulated::failCall("", 0); // the error has stuck
-  return abort.raised() ? abort.status().str() : "";
+  std::string broken = emulated::brokenBy();
+  emulated::failCall("", 0); // it has stuck
+  // Whichever rank comes to a call first tells it, and a library's call in its own words.
+  return !broken.empty() ? broken : abort.raised() ? abort.status().str() : "";
 }
 
 void dropWaits(const std::vector<Base> &bases, int stride, int leastTold) {

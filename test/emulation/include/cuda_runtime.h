@@ -169,6 +169,8 @@ int64_t calls();
 int64_t liveAllocations();
 /// Unless DS_EMULATED_MISSING names it.
 bool hasLibrary(const std::string &name);
+/// What has gone wrong on the machine, and makes all calls fail since then; "": nothing.
+std::string brokenBy();
 /// Graphs that were launched.
 int64_t graphLaunches();
 
