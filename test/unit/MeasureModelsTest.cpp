@@ -50,7 +50,7 @@ TEST(MeasureModels, PlanOnOneAndTwoRanks) {
                          "layer_norm_grad",
                          "transpose",
                          "slice",
-                         "pad",
+                         "concat",
                          "gather",
                          "gather_grad",
                          "reduce_sum",
