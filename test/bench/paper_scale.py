@@ -23,9 +23,9 @@ COMMON = "--allow-missing-data --loss ce:logits=logits,labels=labels --optimizer
 # title, model, tokens per sample, ranks, 16-bit FLOP/s of the target's data sheet, flags
 CASES = [
     ("7B on one card of 24 GiB, with 128 GiB of main memory", "llama-7b", 2048, 1, 165e12,
-     "--world-size 1 --target rtx4090 --host-memory 120GiB --offload-optimizer cpu --offload-param cpu --micro-batch 4 --grad-accum 4"),
+     "--world-size 1 --target rtx4090 --host-memory 120GiB --offload auto --micro-batch 4 --grad-accum 4"),
     ("30B on 8 x 80 GiB", "llama-30b", 2048, 8, 312e12,
-     "--world-size 8 --stage 3 --target a100-80 --offload-param cpu --micro-batch 4 --grad-accum 2"),
+     "--world-size 8 --stage 3 --target a100-80 --offload auto --micro-batch 4 --grad-accum 2"),
     ("175B on 64 x 80 GiB", "gpt3-175b", 2048, 64, 312e12,
      "--world-size 64 --stage 3 --target a100-80 --micro-batch 1 --grad-accum 4"),
 ]
@@ -33,8 +33,8 @@ CASES = [
 HEAD = """# Paper scale
 
 Written by `test/bench/paper_scale.py --write`. Models that this project's machines cannot hold, planned for cards that they do not
-have: nothing here was run. The graphs are those of exporters, written without weights by `test/bench/big_models.py`; attention is
-computed as the graph says, with its whole matrix of scores. Every plan is verified, and its bytes are exact for its graph; times are
+have: nothing here was run. The graphs are those of exporters, written without weights by `test/bench/big_models.py`; their attention is
+fused, without its matrix of scores. Every plan is verified, and its bytes are exact for its graph; times are
 [predicted](timeline.md) by [rates of data sheets](targets.md), and where those state nothing, by the defaults that `dsplan` prints.
 Parameters and activations are bf16, masters and moments f32: 18 bytes per parameter with the accumulators.
 """
