@@ -64,7 +64,8 @@ __device__ void loadTile(S &to, int first, int pad, const Rows<T> &from, int64_t
   }
 }
 
-/// acc[i][j] = a row (a0 + ty + 16 i) times b row (b0 + tx + 16 j). Ends with the buffer still in use.
+/// acc[i][j] = a row (a0 + ty + 16 i) times b row (b0 + tx + 16 j). All threads meet behind what they did before, also where
+/// there are no columns: callers need no barrier of their own. Ends with the buffer still in use.
 template <typename T, typename V, typename S, int R>
 __device__ void dotTile(V (&acc)[R][R], S &buffer, const Rows<T> &a, int64_t a0, const Rows<T> &b,
                         int64_t b0) {
@@ -75,7 +76,7 @@ __device__ void dotTile(V (&acc)[R][R], S &buffer, const Rows<T> &a, int64_t a0,
     DS_UNROLL
   for (int j = 0; j < R; ++j)
     acc[i][j] = 0;
-  for (int64_t d = 0; d < a.width; d += kChunk) {
+  for (int64_t d = 0; d == 0 || d < a.width; d += kChunk) {
     __syncthreads(); // what the buffer held is used
     loadTile(buffer, 0, kPad, a, a0, kTile, d);
     loadTile(buffer, kTile * kPad, kPad, b, b0, kTile, d);
@@ -166,7 +167,6 @@ template <typename T, int R, int C> __global__ void attentionKernel(AttentionArg
     for (int64_t j0 = 0; j0 < keys; j0 += kTile) {
       V dots[R][R];
       dotTile(dots, buffer, q, t0, k, j0);
-      __syncthreads(); // the last scores and factors are used
       DS_UNROLL
       for (int i = 0; i < R; ++i)
         DS_UNROLL
@@ -201,7 +201,6 @@ template <typename T, int R, int C> __global__ void attentionKernel(AttentionArg
       addTile(o, buffer, v, j0, e0,
               [&](int r, int n) { return static_cast<V>(scores[r * kPad + n]); });
     }
-    __syncthreads(); // the last factors are used
     if (part == 0) {
       factors[row] = sum == 0 ? V(0) : V(1) / sum;
       if (t0 + row < s.queries && blockIdx.z == 0)
@@ -276,13 +275,11 @@ template <typename T, int R, int C> __global__ void attentionGradQKernel(Attenti
       DS_UNROLL
     for (int j = 0; j < C; ++j)
       dq[i][j] = 0;
-    __syncthreads(); // the last head's statistics are used
     loadStatistics<T, decltype(delta), R>(delta, lse, p, b, h, t0);
     for (int64_t j0 = 0; j0 < keys; j0 += kTile) {
       V dots[R][R], grads[R][R];
       dotTile(dots, buffer, q, t0, k, j0);
       dotTile(grads, buffer, dO, t0, v, j0);
-      __syncthreads(); // the last slopes are used, the statistics there
       DS_UNROLL
       for (int i = 0; i < R; ++i)
         DS_UNROLL
@@ -335,11 +332,9 @@ template <typename T, int R, int C> __global__ void attentionGradKVKernel(Attent
               dO = rowsOf(p.dO, p.dOAxes, b, h, s.queries, s.width);
       for (int64_t t0 = s.causal ? j0 : 0; t0 < s.queries; t0 += kTile) {
         V dots[R][R], grads[R][R];
-        __syncthreads(); // the last statistics are used
         loadStatistics<T, decltype(delta), R>(delta, lse, p, b, h, t0);
         dotTile(dots, buffer, q, t0, k, j0);
         dotTile(grads, buffer, dO, t0, v, j0);
-        __syncthreads(); // the last weights are used, the statistics there
         DS_UNROLL
         for (int i = 0; i < R; ++i)
           DS_UNROLL
