@@ -20,7 +20,8 @@ void HeldParts::Parts::write(int64_t begin, int64_t end, std::optional<Held> wha
   if (it != this->begin() && std::prev(it)->first + std::prev(it)->second.elems > begin)
     --it;
   while (it != this->end() && it->first < end) {
-    auto [first, held] = *it;
+    const int64_t first = it->first;
+    const Held held = it->second;
     it = erase(it);
     auto keep = [&](int64_t from, int64_t to) {
       if (from < to)
