@@ -4,7 +4,7 @@
 
 Relative differences: losses 1e-5 for the first 10 updates and 1e-4 for all, norms 1e-3; the learning rate is the
 same number. Prints the worst of each as a percentage of what is allowed, and fails above 100 %, or if the loss falls
-by less than FALL percent (20). With UPDATES, only so many were run, and the first of the golden ones are meant.
+by less than FALL percent (20). With UPDATES, only so many were run: the first of the golden ones are meant, and no fall.
 """
 
 import json
@@ -44,7 +44,7 @@ def main(log, golden, least="20", updates=None):
         print(f"{what}: worst {100 * part:.3g} % of the allowance, update {update}: {a!r}, PyTorch {b!r}")
     fall = 1 - theirs[-1]["loss"] / theirs[0]["loss"]
     print(f"the loss falls by {100 * fall:.0f} %, to {ours[-1]['loss']:.4f}")
-    if 100 * fall < float(least):
+    if not updates and 100 * fall < float(least):
         sys.exit(f"the loss does not fall by {least} %")
     if not all(part <= 1 for part, *_ in worst.values()):
         sys.exit("too far from PyTorch")
