@@ -163,7 +163,8 @@ def plans(s):
         if updates is None:
             continue
         ms, predicted = update_ms(updates), plan.get("predicted", {}).get("update_seconds", 0) * 1e3
-        s.row(f"{what}: time", f"{ms:.2f} ms", f"predicted {predicted:.3g} ms", "", ms=ms, predicted_ms=predicted)
+        s.row(f"{what}: time", f"{ms:.2f} ms", f"predicted {predicted:.3g} ms" if predicted else "no data-sheet rates for this device", "",
+              ms=ms, predicted_ms=predicted)
         if peak:
             used, need = peak.bytes(), plan["arena_bytes"]
             s.row(f"{what}: memory", f"{used / 2**30:.2f} GiB by NVML", f"planned {need / 2**30:.2f} GiB and contexts",
