@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sums and maxima over a block of kBlock threads, in one fixed order: lanes by halves, then warps by halves.
+// Sums and maxima over a block of kBlock threads, in one fixed order: lanes by halves, then warps by halves. And the rows that
+// normalisations give to blocks.
 #pragma once
 
 #include "kernels/cuda/Half.cuh"
@@ -39,6 +40,19 @@ template <typename Op, typename V> __device__ V overBlock(V v) {
     for (int w = 0; w < half; ++w)
       all[w] = Op::apply(all[w], all[w + half]);
   return all[0];
+}
+
+/// A normalisation over axes [axis, rank): `rows` rows of n elements each.
+struct NormRows {
+  int64_t rows = 1, n = 1;
+};
+/// Null, or a message where strides are not row-major.
+inline const char *normRowsOf(const DsLaunch &l, const DsTensor &x, NormRows &s) {
+  int64_t axis = attr(l, "axis").i;
+  axis += axis < 0 ? x.rank : 0;
+  for (int i = 0; i < x.rank; ++i)
+    (i < axis ? s.rows : s.n) *= x.dims[i];
+  return requireRowMajor(l);
 }
 
 } // namespace ds::cuda

@@ -76,22 +76,11 @@ __global__ void layerNormParamsKernel(T *dscale, T *dbias, const T *dy, const T 
   }
 }
 
-struct RowShape {
-  int64_t rows = 1, n = 1;
-};
-const char *rowsOf(const DsLaunch &l, const DsTensor &x, RowShape &s) {
-  int64_t axis = attr(l, "axis").i;
-  axis += axis < 0 ? x.rank : 0;
-  for (int i = 0; i < x.rank; ++i)
-    (i < axis ? s.rows : s.n) *= x.dims[i];
-  return requireRowMajor(l);
-}
-
 } // namespace
 
 const char *layerNorm(const DsLaunch *l, void *) {
-  RowShape s;
-  if (const char *message = rowsOf(*l, l->ins[0], s))
+  NormRows s;
+  if (const char *message = normRowsOf(*l, l->ins[0], s))
     return message;
   if (s.rows == 0 || s.n == 0)
     return nullptr;
@@ -107,8 +96,8 @@ const char *layerNorm(const DsLaunch *l, void *) {
 
 // (dy, x, scale, mean, rstd) -> dx, dscale, dbias.
 const char *layerNormGrad(const DsLaunch *l, void *) {
-  RowShape s;
-  if (const char *message = rowsOf(*l, l->ins[1], s))
+  NormRows s;
+  if (const char *message = normRowsOf(*l, l->ins[1], s))
     return message;
   if (s.n == 0)
     return nullptr;

@@ -58,22 +58,11 @@ __global__ void rmsNormScaleKernel(T *dscale, const T *dy, const T *x, const Wid
   }
 }
 
-struct RowShape {
-  int64_t rows = 1, n = 1;
-};
-const char *rowsOf(const DsLaunch &l, const DsTensor &x, RowShape &s) {
-  int64_t axis = attr(l, "axis").i;
-  axis += axis < 0 ? x.rank : 0;
-  for (int i = 0; i < x.rank; ++i)
-    (i < axis ? s.rows : s.n) *= x.dims[i];
-  return requireRowMajor(l);
-}
-
 } // namespace
 
 const char *rmsNorm(const DsLaunch *l, void *) {
-  RowShape s;
-  if (const char *message = rowsOf(*l, l->ins[0], s))
+  NormRows s;
+  if (const char *message = normRowsOf(*l, l->ins[0], s))
     return message;
   if (s.rows == 0 || s.n == 0)
     return nullptr;
@@ -88,8 +77,8 @@ const char *rmsNorm(const DsLaunch *l, void *) {
 
 // (dy, x, scale, rstd) -> dx, dscale.
 const char *rmsNormGrad(const DsLaunch *l, void *) {
-  RowShape s;
-  if (const char *message = rowsOf(*l, l->ins[1], s))
+  NormRows s;
+  if (const char *message = normRowsOf(*l, l->ins[1], s))
     return message;
   if (s.n == 0)
     return nullptr;
