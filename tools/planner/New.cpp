@@ -14,7 +14,9 @@
 #include <sys/mman.h>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define POOLS 0 // sanitizers have their own
+#define POOLS 0              // sanitizers have their own
+#elif defined(__has_feature) // clang's way to tell
+#define POOLS !(__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
 #else
 #define POOLS 1
 #endif
