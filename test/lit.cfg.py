@@ -23,6 +23,7 @@ env["FILECHECK_OPTS"] = "--dump-input=fail"
 env["LC_ALL"] = "C"
 # Two ranks of two threads each are what a small machine has; tests that want another number say so.
 env["OMP_NUM_THREADS"] = "2"
+env["OMP_WAIT_POLICY"] = "passive" # or waiting threads spin, which costs minutes on a busy machine
 # OpenMPI refuses root unless it is told twice.
 env["OMPI_ALLOW_RUN_AS_ROOT"] = env["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
 env["ASAN_OPTIONS"] = "detect_stack_use_after_return=1:strict_string_checks=1"
