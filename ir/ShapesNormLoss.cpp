@@ -20,7 +20,7 @@ Status shapeLayerNorm(const ShapeArgs &c) {
   return addResult(c, accumType(x.dtype), head(x.dims, axis));
 }
 
-// layer_norm_grad (dy, x, scale, mean, rstd) -> dx, dscale, dbias.
+// layer_norm_grad (dy, x, scale, mean, rstd[, other]) -> dx, dscale, dbias.
 Status shapeLayerNormGrad(const ShapeArgs &c) {
   const Type &x = c.in[1];
   TRY(wantKind(c, 1, Kinds::Float, "layer_norm_grad_1"));
@@ -29,9 +29,41 @@ Status shapeLayerNormGrad(const ShapeArgs &c) {
   TRY(wantType(c, 2, x.dtype, tail(x.dims, axis), "layer_norm_grad_3"));
   TRY(wantType(c, 3, accumType(x.dtype), head(x.dims, axis), "layer_norm_grad_3"));
   TRY(wantType(c, 4, accumType(x.dtype), head(x.dims, axis), "layer_norm_grad_3"));
+  if (c.in.size() > 5)
+    TRY(wantType(c, 5, x.dtype, x.dims, "layer_norm_grad_3"));
   TRY(addResult(c, x.dtype, x.dims));
   TRY(addResult(c, x.dtype, tail(x.dims, axis)));
   return addResult(c, x.dtype, tail(x.dims, axis));
+}
+
+// add_layer_norm (a, b, scale[, bias]) -> sum, y, mean, rstd.
+Status shapeAddLayerNorm(const ShapeArgs &c) {
+  const Type &x = c.in[0];
+  TRY(wantKind(c, 0, Kinds::Float, "layer_norm_1"));
+  TRY(wantType(c, 1, x.dtype, x.dims, "layer_norm_5"));
+  TRY_ASSIGN(int64_t axis, normalAxis(c, c.attrs.i("axis", -1), x.rank(), "layer_norm_2"));
+  for (size_t i = 2; i < c.in.size(); ++i)
+    TRY(wantType(c, static_cast<int>(i), x.dtype, tail(x.dims, axis), "layer_norm_3"));
+  if (!(c.attrs.f("eps", 1e-5) >= 0))
+    return c.error("eps " + doubleText(c.attrs.f("eps", 1e-5)) + " is less than 0", "layer_norm_4");
+  TRY(addResult(c, x.dtype, x.dims));
+  TRY(addResult(c, x.dtype, x.dims));
+  TRY(addResult(c, accumType(x.dtype), head(x.dims, axis)));
+  return addResult(c, accumType(x.dtype), head(x.dims, axis));
+}
+
+// add_rms_norm (a, b, scale) -> sum, y, rstd.
+Status shapeAddRmsNorm(const ShapeArgs &c) {
+  const Type &x = c.in[0];
+  TRY(wantKind(c, 0, Kinds::Float, "rms_norm_1"));
+  TRY(wantType(c, 1, x.dtype, x.dims, "rms_norm_5"));
+  TRY_ASSIGN(int64_t axis, normalAxis(c, c.attrs.i("axis", -1), x.rank(), "rms_norm_2"));
+  TRY(wantType(c, 2, x.dtype, tail(x.dims, axis), "rms_norm_3"));
+  if (!(c.attrs.f("eps", 1e-5) >= 0))
+    return c.error("eps " + doubleText(c.attrs.f("eps", 1e-5)) + " is less than 0", "rms_norm_4");
+  TRY(addResult(c, x.dtype, x.dims));
+  TRY(addResult(c, x.dtype, x.dims));
+  return addResult(c, accumType(x.dtype), head(x.dims, axis));
 }
 
 // rms_norm (x, scale) -> y, rstd.
@@ -46,7 +78,7 @@ Status shapeRmsNorm(const ShapeArgs &c) {
   return addResult(c, accumType(x.dtype), head(x.dims, axis));
 }
 
-// rms_norm_grad (dy, x, scale, rstd) -> dx, dscale.
+// rms_norm_grad (dy, x, scale, rstd[, other]) -> dx, dscale.
 Status shapeRmsNormGrad(const ShapeArgs &c) {
   const Type &x = c.in[1];
   TRY(wantKind(c, 1, Kinds::Float, "rms_norm_grad_1"));
@@ -54,6 +86,8 @@ Status shapeRmsNormGrad(const ShapeArgs &c) {
   TRY(wantType(c, 0, x.dtype, x.dims, "rms_norm_grad_3"));
   TRY(wantType(c, 2, x.dtype, tail(x.dims, axis), "rms_norm_grad_3"));
   TRY(wantType(c, 3, accumType(x.dtype), head(x.dims, axis), "rms_norm_grad_3"));
+  if (c.in.size() > 4)
+    TRY(wantType(c, 4, x.dtype, x.dims, "rms_norm_grad_3"));
   TRY(addResult(c, x.dtype, x.dims));
   return addResult(c, x.dtype, tail(x.dims, axis));
 }

@@ -60,4 +60,55 @@ Status shapeMatmul(const ShapeArgs &c) {
   return addResult(c, c.in[0].dtype, std::move(dims));
 }
 
+// Rows [.., K] of operand `rows` times the matrix at operand `matrix`: K of both agree; N comes back.
+static StatusOr<int64_t> linearColumns(const ShapeArgs &c, size_t rows, size_t matrix) {
+  TRY(wantKind(c, static_cast<int>(rows), Kinds::Float, "linear_1"));
+  TRY(wantSameDType(c, static_cast<int>(matrix), static_cast<int>(rows), "linear_1"));
+  const Type &x = c.in[rows], &w = c.in[matrix];
+  if (x.rank() < 1 || w.rank() != 2)
+    return c.error("x is " + typeText(x) + " and w " + typeText(w) +
+                       ", expected rows [.., K] and a matrix",
+                   "linear_2");
+  bool trans = c.attrs.flag("trans_b");
+  if (w.dims[trans ? 1 : 0] != x.dims.back())
+    return c.error("inner sizes differ: x has " + std::to_string(x.dims.back()) + ", w has " +
+                       std::to_string(w.dims[trans ? 1 : 0]),
+                   "linear_2");
+  return w.dims[trans ? 0 : 1];
+}
+
+// linear (x[..,K], w, bias[N]) -> y[..,N].
+Status shapeLinear(const ShapeArgs &c) {
+  TRY_ASSIGN(int64_t columns, linearColumns(c, 0, 1));
+  TRY(wantType(c, 2, c.in[0].dtype, {columns}, "linear_3"));
+  Dims dims = c.in[0].dims;
+  dims.back() = columns;
+  return addResult(c, c.in[0].dtype, std::move(dims));
+}
+
+// linear_grad (x[..,K], dy[..,N]) -> dw[K,N] or [N,K], dbias[N].
+Status shapeLinearGrad(const ShapeArgs &c) {
+  const Type &x = c.in[0], &dy = c.in[1];
+  TRY(wantKind(c, 0, Kinds::Float, "linear_1"));
+  TRY(wantSameDType(c, 1, 0, "linear_1"));
+  if (x.rank() < 1 || dy.rank() != x.rank() ||
+      head(x.dims, x.rank() - 1) != head(dy.dims, x.rank() - 1))
+    return c.error("x is " + typeText(x) + " and dy " + typeText(dy) +
+                       ", expected [.., K] and [.., N] of the same rows",
+                   "linear_4");
+  int64_t inner = x.dims.back(), columns = dy.dims.back();
+  bool trans = c.attrs.flag("trans_b");
+  TRY(addResult(c, x.dtype, trans ? Dims{columns, inner} : Dims{inner, columns}));
+  return addResult(c, x.dtype, {columns});
+}
+
+// linear_gelu_grad (dy[..,K], w, x[..,N]) -> dx[..,N].
+Status shapeLinearGeluGrad(const ShapeArgs &c) {
+  TRY_ASSIGN(int64_t columns, linearColumns(c, 0, 1));
+  Dims dims = c.in[0].dims;
+  dims.back() = columns;
+  TRY(wantType(c, 2, c.in[0].dtype, dims, "linear_5"));
+  return addResult(c, c.in[0].dtype, std::move(dims));
+}
+
 } // namespace ds
