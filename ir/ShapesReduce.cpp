@@ -65,7 +65,7 @@ static StatusOr<int64_t> linearColumns(const ShapeArgs &c, size_t rows, size_t m
   TRY(wantKind(c, static_cast<int>(rows), Kinds::Float, "linear_1"));
   TRY(wantSameDType(c, static_cast<int>(matrix), static_cast<int>(rows), "linear_1"));
   const Type &x = c.in[rows], &w = c.in[matrix];
-  if (x.rank() < 1 || w.rank() != 2)
+  if (x.rank() < 2 || w.rank() != 2)
     return c.error("x is " + typeText(x) + " and w " + typeText(w) +
                        ", expected rows [.., K] and a matrix",
                    "linear_2");
@@ -91,7 +91,7 @@ Status shapeLinearGrad(const ShapeArgs &c) {
   const Type &x = c.in[0], &dy = c.in[1];
   TRY(wantKind(c, 0, Kinds::Float, "linear_1"));
   TRY(wantSameDType(c, 1, 0, "linear_1"));
-  if (x.rank() < 1 || dy.rank() != x.rank() ||
+  if (x.rank() < 2 || dy.rank() != x.rank() ||
       head(x.dims, x.rank() - 1) != head(dy.dims, x.rank() - 1))
     return c.error("x is " + typeText(x) + " and dy " + typeText(dy) +
                        ", expected [.., K] and [.., N] of the same rows",

@@ -39,6 +39,19 @@ Status gradMatmul(GradCtx &c) {
   return {};
 }
 
+Status gradLinear(GradCtx &c) {
+  bool trans = c.op.attrs.flag("trans_b");
+  if (c.wants(0))
+    c.set(0, c.make(OpKind::Matmul, {c.dy, c.x(1)}, 0, {{"trans_a", false}, {"trans_b", !trans}}));
+  if (!c.wants(1) && !c.wants(2))
+    return {};
+  Op *g = c.b.create(OpKind::LinearGrad, {c.x(0), c.dy}, {c.name(1), c.name(2)}, c.op.attrs);
+  for (int i : {1, 2})
+    if (c.wants(i))
+      c.set(i, g->result(i - 1));
+  return {};
+}
+
 Status gradLayerNorm(GradCtx &c) {
   bool bias = c.op.operands.size() > 2;
   Op *g = c.b.create(OpKind::LayerNormGrad, {c.dy, c.x(0), c.x(1), c.y(1), c.y(2)},
