@@ -69,7 +69,7 @@ const char *open(int32_t device, DsDeviceInfo *info) {
   cudaError_t e = cudaFuncGetAttributes(&a, nothing);
   if (e == cudaErrorNoKernelImageForDevice)
     return failure(
-        "device %d is a %s of compute capability %d.%d, which this plugin has no code for: "
+        "device %d (%s) is of compute capability %d.%d, which this plugin has no code for: "
         "it needs 8.0 or newer",
         device, p.name, p.major, p.minor);
   if (const char *message = checked(e, "cudaFuncGetAttributes"))

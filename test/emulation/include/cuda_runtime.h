@@ -108,9 +108,12 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int device);
 cudaError_t cudaMemGetInfo(size_t *available, size_t *total);
 cudaError_t cudaDriverGetVersion(int *version);
 cudaError_t cudaRuntimeGetVersion(int *version);
+namespace ds::emulated {
+cudaError_t kernelAttributes();
+}
 template <typename K> cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *a, K) {
   a->numRegs = 0;
-  return cudaSuccess;
+  return ::ds::emulated::kernelAttributes();
 }
 
 cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int other);
