@@ -102,6 +102,7 @@ struct PlanConfig {
   bool overlap = true;      // overlap_comm
   std::string reduce;       // "" (the stage's habit) | "boundary" | "every"
   std::string carry;        // "" (where it costs no memory) | "on" | "off"
+  std::string reduction;    // "" (native) | "native" | "exact": on CUDA devices
   std::string fuse;         // "" (on) | "on" | "off"
   std::string recompute;    // "" or "none" | "layers" | "auto" | a regex on values and module paths
   std::vector<std::string> recomputeValues; // of "auto": results of the ops, as the planner chose

@@ -91,6 +91,7 @@ public:
     flag("--trainable", "dsplan.trainable", o.trainable);
     flag("--freeze", "dsplan.freeze", o.freeze);
     flag("--reduce", "dsplan.reduce", o.reduce);
+    flag("--reduction", "dsplan.reduction", o.reduction);
     flag("--carry", "dsplan.carry", o.carry);
     flag("--fuse", "dsplan.fuse", o.fuse);
     flag("--recompute", "dsplan.recompute", o.recompute);

@@ -22,7 +22,7 @@ struct ConfigOverrides {
   std::optional<double> lr, clip;
   std::optional<std::string> optimizer; // --optimizer: adam, adamw, sgd in any case
   std::optional<std::string> loss;      // --loss, as parseLoss takes it
-  std::optional<std::string> trainable, freeze, reduce, carry, fuse, recompute, dtype;
+  std::optional<std::string> trainable, freeze, reduce, reduction, carry, fuse, recompute, dtype;
   std::optional<std::string> offload, offloadOptimizer, offloadParam, nvmePath, offloadActivations;
   std::optional<std::string> target, deviceMemory, hostMemory, memoryReserve;
   std::optional<int64_t> updates; // of the run; a scheduler's total_num_steps that is "auto"

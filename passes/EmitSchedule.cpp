@@ -357,7 +357,8 @@ private:
   }
 
   void workspace(Op &op, Instr &i) {
-    if (i.kind != InstrKind::Launch || !config.workspaceBytes)
+    bool sums = i.kind == InstrKind::ReduceScatter || i.kind == InstrKind::AllReduce;
+    if ((i.kind != InstrKind::Launch && !sums) || !config.workspaceBytes)
       return;
     localTypes(op.operands, workIns);
     localTypes(op.results, workOuts);
@@ -365,8 +366,8 @@ private:
     if (bytes <= 0)
       return;
     Buffer b;
-    b.name = unique(i.label + ".ws");
-    b.kind = BufferKind::Work;
+    b.name = unique(i.label + (sums ? ".parts" : ".ws"));
+    b.kind = sums ? BufferKind::Staging : BufferKind::Work;
     b.type = Type(DType::U8, {bytes});
     b.type.space = i.stream == Stream::Host ? Space::Host : Space::Device;
     b.bytes = bytes;

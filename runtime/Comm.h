@@ -24,6 +24,8 @@ struct CommOp {
   int64_t elems = 0; // of the whole vector; a slice has elems / world
   void *src = nullptr;
   void *dst = nullptr;
+  void *work = nullptr; // planned room for parts of other ranks
+  int64_t workBytes = 0;
 };
 
 /// What this rank has sent, by bucket and kind.

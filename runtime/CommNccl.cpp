@@ -73,15 +73,21 @@ Status NcclComm::bind(std::vector<CommOp> list, const RunIdentity &identity) {
   TRY(checkOps(ops, world()));
   std::string id;
   TRY(compare(identity, &id));
-  int64_t bytes = 0;
+  // Beside the plan, if it was made for another device or way of adding. One for all: the stream has an order.
+  auto isPlanned = [&](const CommOp &op) {
+    return op.workBytes >= stagingBytes(op, world(), exact);
+  };
+  int64_t unplanned = 0;
   for (const CommOp &op : ops)
-    bytes = std::max(bytes, stagingBytes(op, world(), exact));
-  std::byte *staging = nullptr; // of one op after the other: the stream has an order
-  if (bytes > 0) {
-    TRY_ASSIGN(staging, side->allocate(DsMemoryDevice, bytes, 0));
+    if (!isPlanned(op))
+      unplanned = std::max(unplanned, stagingBytes(op, world(), exact));
+  std::byte *staging = nullptr;
+  if (unplanned > 0) {
+    TRY_ASSIGN(staging, side->allocate(DsMemoryDevice, unplanned, 0));
   }
   for (const CommOp &op : ops)
-    steps.push_back(commSteps(op, rank(), world(), exact, staging));
+    steps.push_back(commSteps(op, rank(), world(), exact,
+                              isPlanned(op) ? static_cast<std::byte *>(op.work) : staging));
   calls.assign(ops.size(), 0);
   return connect(id);
 }

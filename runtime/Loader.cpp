@@ -230,6 +230,11 @@ private:
     op.dtype = src.type->dtype;
     op.src = pointer(src);
     op.dst = pointer(dst);
+    if (in.work >= 0) {
+      const Buffer &work = bufferAt(s, program, in.work);
+      op.work = address(work.type.space, work.offset);
+      op.workBytes = work.bytes;
+    }
     int64_t have = src.type->elems(), want = dst.type->elems();
     op.elems = std::max(have, want);
     bool sizes = in.kind == InstrKind::AllReduce       ? have == want

@@ -56,6 +56,10 @@ static cl::opt<std::string> freeze("freeze", cl::value_desc("REGEX"), cl::cat(ca
                                    cl::desc("Do not train these parameters"));
 static cl::opt<std::string> reduce("reduce", cl::value_desc("boundary|every"), cl::cat(category),
                                    cl::desc("When gradients are reduced under accumulation"));
+static cl::opt<std::string> reduction(
+    "reduction", cl::value_desc("native|exact"), cl::cat(category),
+    cl::desc("How CUDA devices add over ranks: as NCCL does, or in rank order, so that\n"
+             "all stages have the same bits (default: native; without NCCL always exact)"));
 static cl::opt<std::string>
     offloading("offload", cl::value_desc("none|auto"), cl::cat(category),
                cl::desc("auto: move what has to, so that the plan fits\n--device-memory at the "
@@ -156,6 +160,7 @@ static Status overridesFromFlags(ConfigOverrides &o) {
   optionalText(trainable, o.trainable);
   optionalText(freeze, o.freeze);
   optionalText(reduce, o.reduce);
+  optionalText(reduction, o.reduction);
   optionalText(carry, o.carry);
   optionalText(fuse, o.fuse);
   optionalText(recomputed, o.recompute);
@@ -389,6 +394,7 @@ StatusOr<Schedule> planFromArgs(const std::string &path, int threads, PlanConfig
   }
   for (auto &entry : cl::getRegisteredOptions())
     if (entry.second->getNumOccurrences() && entry.second != &nvmePath &&
+        entry.second != &reduction &&
         llvm::any_of(entry.second->Categories, [](cl::OptionCategory *c) {
           return c == &category || c == &passes || c == &importCategory();
         }))
@@ -396,6 +402,8 @@ StatusOr<Schedule> planFromArgs(const std::string &path, int threads, PlanConfig
                            " cannot change a finished plan; plan again with dsplan")
           .at(path);
   config.nvmePath = nvmePath; // a property of the machine, not of the plan
+  if (reduction.getNumOccurrences())
+    TRY(setConfigKey(config, "dsplan.reduction", reduction).at("--reduction"));
   TRY_ASSIGN(std::string text, readInput(path));
   TRY_ASSIGN(Schedule s, parseSchedule(text, path));
   size_t slash = path.rfind('/');

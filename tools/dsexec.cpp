@@ -58,10 +58,6 @@ static cl::opt<int> threads("threads", cl::value_desc("n"), cl::cat(running),
                             cl::desc("Threads of each rank's kernels (default: cores / ranks)"));
 static cl::opt<bool> pinMemory("pin-memory", cl::cat(running),
                                cl::desc("Page-lock host memory, as offload_optimizer.pin_memory"));
-static cl::opt<std::string>
-    reduction("reduction", cl::init("native"), cl::value_desc("native|exact"), cl::cat(running),
-              cl::desc("How devices add over ranks: as NCCL does, or in rank order, so that all\n"
-                       "stages have the same bits (default: native; without NCCL always exact)"));
 static cl::opt<int64_t> maxSkips("max-skips", cl::init(3), cl::value_desc("n"), cl::cat(running),
                                  cl::desc("Stop after n skipped updates in a row (default: 3)"));
 static cl::opt<int64_t>
@@ -149,8 +145,6 @@ static Status checkFlags() {
     return Status::error(
         "--seed, --threads, --steps-per-print and --link-bytes-per-second cannot be negative, "
         "--max-skips must be at least 1");
-  if (reduction != "native" && reduction != "exact")
-    return Status::error("--reduction " + reduction + ": expected native or exact");
   if (savePath.empty())
     return {};
   llvm::StringRef save(savePath);
@@ -227,7 +221,7 @@ static RunOptions runOptions(const PlanConfig &config, const std::string &from,
   o.evalData = evalData;
   o.detectAnomaly = detectAnomaly;
   o.process = process;
-  o.exactSums = reduction == "exact";
+  o.exactSums = config.reduction == "exact";
   o.nvmePath = config.nvmePath;
   o.graphs = !noGraphs;
   o.pinHost = pinMemory || pinsHost(config);
