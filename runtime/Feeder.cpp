@@ -65,12 +65,7 @@ Feeder::create(const Schedule &s, std::unique_ptr<DataSource> data, const FeedOp
                       "rows x {} micro-batches)",
                       n, f->window, f->world, f->rows, f->micros));
   }
-  TRY_ASSIGN(f->memory, Arena::map(2 * (f->end - f->first) * f->slotSize, 0));
   f->rings = std::make_unique<RankRing[]>(static_cast<size_t>(f->world));
-  for (int64_t r = f->first; r < f->end; ++r)
-    for (int64_t k = 0; k < 2; ++k)
-      f->rings[static_cast<size_t>(r)].slots[k] =
-          f->memory.data() + (2 * (r - f->first) + k) * f->slotSize;
   return f;
 }
 
@@ -83,8 +78,25 @@ Feeder::~Feeder() {
     thread.join();
 }
 
-void Feeder::start() {
+void Feeder::useSlots(int rank, std::byte *slots) {
+  RankRing &ring = rings[static_cast<size_t>(rank)];
+  ring.slots[0] = slots;
+  ring.slots[1] = slots + slotSize;
+}
+
+Status Feeder::start() {
+  int64_t without = 0;
+  for (int64_t r = first; r < end; ++r)
+    without += !rings[static_cast<size_t>(r)].slots[0];
+  TRY_ASSIGN(memory, Arena::map(2 * without * slotSize, 0));
+  std::byte *next = memory.data();
+  for (int64_t r = first; r < end; ++r)
+    if (!rings[static_cast<size_t>(r)].slots[0]) {
+      useSlots(static_cast<int>(r), next);
+      next += 2 * slotSize;
+    }
   thread = std::thread([this] { readLoop(); });
+  return {};
 }
 
 void Feeder::readLoop() {

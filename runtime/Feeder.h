@@ -44,7 +44,9 @@ public:
   create(const Schedule &s, std::unique_ptr<DataSource> data, const FeedOptions &o);
   ~Feeder() override; // stops the thread
 
-  void start(); // the reading thread
+  /// Two slots of slotBytes each, for what copies from pinned memory; before start(). They must outlive the thread.
+  void useSlots(int rank, std::byte *slots);
+  Status start(); // the reading thread
   /// Waits until the window is there.
   const void *data(int rank, int64_t micro, int input, const Abort &abort) override;
   void release(int rank) override;
@@ -84,7 +86,7 @@ private:
   std::vector<int64_t> rowBytes;
   std::vector<void *> targets; // of the row being read, in DataInput order
   std::unique_ptr<RankRing[]> rings;
-  Arena memory;
+  Arena memory; // of the ranks that were given no slots
   int64_t world = 1, rows = 1, micros = 1;
   int64_t first = 0, end = 1; // ranks that are fed
   int64_t window = 0, perEpoch = 0, dropped = 0, microBytes = 0, slotSize = 0;

@@ -29,6 +29,7 @@ Trainer::Impl::~Impl() {
   for (const auto &r : ranks)
     if (r && r->deviceSide())
       r->deviceSide()->drain();
+  feeder.reset(); // its thread writes into memory of the ranks
   std::vector<std::thread> closing;
   for (const auto &c : comms)
     if (c)
@@ -116,8 +117,14 @@ Status Trainer::Impl::load(int rank) {
   TRY_ASSIGN(ranks[r], LoadedRank::load(schedule, device, o));
   if (!options.resume.empty())
     TRY(loadCheckpoint(schedule, *ranks[r], resumed, options.resume));
-  if (device.api)
-    comms[r]->attach(*ranks[r]->deviceSide());
+  if (device.api) {
+    DeviceSide &side = *ranks[r]->deviceSide();
+    comms[r]->attach(side);
+    if (feeder) { // a copy from other memory would keep the thread that enqueues it
+      TRY_ASSIGN(std::byte * slots, side.allocate(DsMemoryPinned, 2 * feeder->slotBytes(), 0));
+      feeder->useSlots(rank, slots);
+    }
+  }
   TRY(comms[r]->bind(std::move(ranks[r]->commOps), identity));
   TraceRing *rings = traces.empty() ? nullptr : &traces[r * kStreams];
   if (device.api) {
@@ -262,7 +269,7 @@ StatusOr<EvalResult> Trainer::evaluate() {
   if (t.abort.raised())
     return t.abort.status();
   TRY(t.openEval());
-  t.evalFeeder->start();
+  TRY(t.evalFeeder->start());
   t.post(Job::Eval);
   EvalResult r;
   r.samples = t.evalFeeder->updatesPerEpoch() * t.evalFeeder->windowSamples();

@@ -161,7 +161,7 @@ Status Trainer::Impl::prepare() {
   TRY(worst());
   describe();
   if (feeder)
-    feeder->start();
+    TRY(feeder->start());
   return {};
 }
 

@@ -220,7 +220,7 @@ TEST(RuntimeData, FeederPlacesSamplesAndCountsLabels) {
   ASSERT_TRUE(feeder.ok()) << feeder.status().str();
   EXPECT_EQ((*feeder)->updatesPerEpoch(), 2);
   EXPECT_EQ((*feeder)->droppedSamples(), 2);
-  (*feeder)->start();
+  ASSERT_TRUE((*feeder)->start().ok());
   Abort abort;
   for (int64_t update = 0; update < 5; ++update) // also over the epoch's end
     for (int rank = 0; rank < 2; ++rank) {
@@ -251,7 +251,7 @@ TEST(RuntimeData, FeederTellsDataErrorsWhenTheyAreReached) {
   o.shuffle = false;
   auto feeder = Feeder::create(s, std::move(data).take(), o);
   ASSERT_TRUE(feeder.ok());
-  (*feeder)->start();
+  ASSERT_TRUE((*feeder)->start().ok());
   Abort abort;
   for (int rank = 0; rank < 2; ++rank) {
     EXPECT_NE((*feeder)->data(rank, 0, 0, abort), nullptr);
