@@ -79,8 +79,8 @@ public:
 
 private:
   dnnl::primitive primitive;
-  dnnl::memory memory[4];
-  dnnl_exec_arg_t args[4];
+  dnnl::memory memory[5];
+  dnnl_exec_arg_t args[5];
   int count = 0;
 };
 

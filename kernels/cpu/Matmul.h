@@ -6,7 +6,8 @@
 
 namespace ds::cpu {
 
-/// Our own kernel: any strides, no workspace.
-void ownMatmul(const MatmulShape &s, const float *a, const float *b, float *c, int threads);
+/// Our own kernel: any strides, no workspace; adds: to what is in c.
+void ownMatmul(const MatmulShape &s, const float *a, const float *b, float *c, int threads,
+               bool adds = false);
 
 } // namespace ds::cpu

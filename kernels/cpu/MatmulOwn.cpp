@@ -52,12 +52,13 @@ int64_t panelColumns() { return 2 * lanes(); }
 
 /// Rows [i0, i1) of the panel of columns that starts at j0.
 void matmulPanel(const MatmulShape &s, const float *a, const float *b, float *c, int64_t i0,
-                 int64_t i1, int64_t j0) {
+                 int64_t i1, int64_t j0, bool adds) {
   F32 d;
   const int64_t width = 2 * lanes(), w = std::min(width, s.n - j0);
   HWY_ALIGN float panel[kInner * 2 * hn::MaxLanes(d)];
   for (int64_t k0 = 0; k0 < s.k || k0 == 0; k0 += kInner) {
     const int64_t kc = std::min(kInner, s.k - k0);
+    const bool first = k0 == 0 && !adds;
     for (int64_t i = 0; i < kc; ++i) {
       const float *from = b + (k0 + i) * s.bk + j0 * s.bn;
       float *to = panel + i * width;
@@ -70,11 +71,11 @@ void matmulPanel(const MatmulShape &s, const float *a, const float *b, float *c,
       float *out = c + i * s.cm + j0 * s.cn;
       const int64_t left = i1 - i;
       if (left >= 6)
-        rowsByPanel<6>(s, rows, panel, kc, k0 == 0, out, w), i += 6;
+        rowsByPanel<6>(s, rows, panel, kc, first, out, w), i += 6;
       else if (left >= 3)
-        rowsByPanel<3>(s, rows, panel, kc, k0 == 0, out, w), i += 3;
+        rowsByPanel<3>(s, rows, panel, kc, first, out, w), i += 3;
       else
-        rowsByPanel<1>(s, rows, panel, kc, k0 == 0, out, w), i += 1;
+        rowsByPanel<1>(s, rows, panel, kc, first, out, w), i += 1;
     }
   }
 }
@@ -87,7 +88,8 @@ namespace ds::cpu {
 HWY_EXPORT(panelColumns);
 HWY_EXPORT(matmulPanel);
 
-void ownMatmul(const MatmulShape &s, const float *a, const float *b, float *c, int threads) {
+void ownMatmul(const MatmulShape &s, const float *a, const float *b, float *c, int threads,
+               bool adds) {
   constexpr int64_t kRows = 192;
   const int64_t width = HWY_DYNAMIC_DISPATCH(panelColumns)();
   const int64_t panels = (s.n + width - 1) / width, blocks = (s.m + kRows - 1) / kRows;
@@ -106,7 +108,7 @@ void ownMatmul(const MatmulShape &s, const float *a, const float *b, float *c, i
                   }
                   const int64_t i0 = item % each / panels * kRows;
                   panel(s, a + offA, b + offB, c + offC, i0, std::min(s.m, i0 + kRows),
-                        item % panels * width);
+                        item % panels * width, adds);
                 }
               });
 }

@@ -62,8 +62,8 @@ bool LtMatmul::lay(int64_t rows, int64_t cols, int64_t rowStride, int64_t colStr
   return true;
 }
 
-const char *LtMatmul::layout(Matrix &m, int32_t batch, int64_t stride) {
-  LT_TRY(*lt, cublasLtMatrixLayoutCreate(&m.layout, dataType(type), m.rows, m.columns, m.ld));
+const char *LtMatmul::layout(Matrix &m, DType t, int32_t batch, int64_t stride) {
+  LT_TRY(*lt, cublasLtMatrixLayoutCreate(&m.layout, dataType(t), m.rows, m.columns, m.ld));
   if (batch == 1)
     return nullptr;
   LT_TRY(*lt, cublasLtMatrixLayoutSetAttribute(m.layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch,
@@ -108,11 +108,11 @@ const char *LtMatmul::choose(uint32_t alignment, size_t workBytes, Choice *choic
   return nullptr;
 }
 
-const char *LtMatmul::prepare(const Lt &library, const MatmulShape &s, DType t, size_t workBytes,
-                              bool *taken) {
+const char *LtMatmul::prepare(const Lt &library, const MatmulShape &s, const LtTypes &t,
+                              size_t workBytes, bool *taken) {
   *taken = false;
   shape = s;
-  type = t;
+  types = t;
   if (s.m == 0 || s.n == 0 || s.k == 0 || s.batches() == 0 || s.cn != 1 ||
       !lay(s.k, s.n, s.bk, s.bn, &first) || !lay(s.m, s.k, s.am, s.ak, &second) ||
       !lay(s.m, s.n, s.cm, s.cn, &result) || result.op != CUBLAS_OP_N)
@@ -121,15 +121,16 @@ const char *LtMatmul::prepare(const Lt &library, const MatmulShape &s, DType t, 
   int64_t batch = inner < 0 ? 1 : s.batch[static_cast<size_t>(inner)];
   if (batch > INT32_MAX || s.batches() / batch > kMostCalls)
     return nullptr;
-  int64_t size = byteSize(t);
+  const int64_t size = byteSize(t.in), outSize = byteSize(t.out);
   for (int64_t k = 0; k < s.batches() / batch; ++k) {
     Offsets at = {0, 0, 0};
     int64_t rest = k;
     for (int axis = inner - 1; axis >= 0; --axis) {
       auto i = static_cast<size_t>(axis);
-      int64_t index = rest % s.batch[i] * size;
+      int64_t index = rest % s.batch[i];
       rest /= s.batch[i];
-      at.a += index * s.batchA[i], at.b += index * s.batchB[i], at.c += index * s.batchC[i];
+      at.a += index * s.batchA[i] * size, at.b += index * s.batchB[i] * size;
+      at.c += index * s.batchC[i] * outSize;
     }
     calls.push_back(at);
   }
@@ -137,7 +138,7 @@ const char *LtMatmul::prepare(const Lt &library, const MatmulShape &s, DType t, 
   lt = &library;
   if (const char *m = ltHandle(library, &handle))
     return m;
-  bool isDouble = t == DType::F64;
+  bool isDouble = t.in == DType::F64;
   LT_TRY(*lt,
          cublasLtMatmulDescCreate(&operation, isDouble ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
                                   isDouble ? CUDA_R_64F : CUDA_R_32F));
@@ -147,11 +148,12 @@ const char *LtMatmul::prepare(const Lt &library, const MatmulShape &s, DType t, 
                                              sizeof second.op));
   auto stride = [&](const auto &of) { return inner < 0 ? 0 : of[static_cast<size_t>(inner)]; };
   auto n = static_cast<int32_t>(batch);
-  for (auto [m, by] : {std::pair(&first, stride(s.batchB)),
-                       {&second, stride(s.batchA)},
-                       {&result, stride(s.batchC)}})
-    if (const char *message = layout(*m, n, by))
-      return message;
+  if (const char *m = layout(first, t.in, n, stride(s.batchB)))
+    return m;
+  if (const char *m = layout(second, t.in, n, stride(s.batchA)))
+    return m;
+  if (const char *m = layout(result, t.out, n, stride(s.batchC)))
+    return m;
   if (const char *m = choose(kAligned, workBytes, &aligned))
     return m;
   if (const char *m = choose(static_cast<uint32_t>(size), workBytes, &any))
@@ -162,9 +164,9 @@ const char *LtMatmul::prepare(const Lt &library, const MatmulShape &s, DType t, 
 
 const char *LtMatmul::run(const void *a, const void *b, void *c, void *work,
                           cudaStream_t stream) const {
-  const double one = 1, zero = 0;
-  const float one32 = 1, zero32 = 0;
-  bool isDouble = type == DType::F64;
+  const double one = 1, rest = types.adds ? 1 : 0;
+  const float one32 = 1, rest32 = types.adds ? 1 : 0;
+  bool isDouble = types.in == DType::F64;
   for (const Offsets &o : calls) {
     const void *x = static_cast<const char *>(b) + o.b, *y = static_cast<const char *>(a) + o.a;
     void *z = static_cast<char *>(c) + o.c;
@@ -173,7 +175,7 @@ const char *LtMatmul::run(const void *a, const void *b, void *c, void *work,
     LT_TRY(*lt,
            cublasLtMatmul(handle->handle, operation,
                           isDouble ? static_cast<const void *>(&one) : &one32, x, first.layout, y,
-                          second.layout, isDouble ? static_cast<const void *>(&zero) : &zero32, z,
+                          second.layout, isDouble ? static_cast<const void *>(&rest) : &rest32, z,
                           result.layout, z, result.layout, &choice.algorithm,
                           choice.work ? work : nullptr, choice.work, stream));
   }
@@ -195,7 +197,7 @@ const char *LtMatmul::describe(std::string *out) const {
   std::snprintf(line, sizeof line,
                 "matmul %s %" PRId64 " x %" PRId64 " x %" PRId64
                 "%s: cuBLASLt algorithm %d, tile %d, stages %d, inner axis in %d, %zu bytes",
-                std::string(text(type)).c_str(), shape.m, shape.n, shape.k,
+                std::string(text(types.in)).c_str(), shape.m, shape.n, shape.k,
                 shape.batchRank ? (", batch " + std::to_string(shape.batches())).c_str() : "", id,
                 tile, stages, parts, choice.work);
   *out = line;

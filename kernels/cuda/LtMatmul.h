@@ -11,10 +11,17 @@
 
 namespace ds::cuda {
 
+/// Of A and B, and of C: the same, or f32 for 16 bits. adds: C += A B.
+struct LtTypes {
+  DType in = DType::F32, out = DType::F32;
+  bool adds = false;
+};
+
 class LtMatmul {
 public:
   /// *taken: whether the library computes this product; if not, our kernel does.
-  const char *prepare(const Lt &lt, const MatmulShape &s, DType t, size_t workBytes, bool *taken);
+  const char *prepare(const Lt &lt, const MatmulShape &s, const LtTypes &t, size_t workBytes,
+                      bool *taken);
   ~LtMatmul();
   /// A and B as in the shape, i.e. exchanged if it is `swapped`.
   const char *run(const void *a, const void *b, void *c, void *work, cudaStream_t stream) const;
@@ -36,13 +43,13 @@ private:
     size_t work = 0;
   };
   static bool lay(int64_t rows, int64_t cols, int64_t rowStride, int64_t colStride, Matrix *m);
-  const char *layout(Matrix &m, int32_t batch, int64_t stride);
+  const char *layout(Matrix &m, DType t, int32_t batch, int64_t stride);
   const char *choose(uint32_t alignment, size_t workBytes, Choice *choice);
 
   const Lt *lt = nullptr;
   std::shared_ptr<LtHandle> handle;
   MatmulShape shape;
-  DType type = DType::F32;
+  LtTypes types;
   cublasLtMatmulDesc_t operation = nullptr;
   Matrix first, second, result; // the library's: B, A, C
   Choice aligned, any;

@@ -46,6 +46,7 @@ struct Task {
   const void *pa, *pb;
   void *po;
   void *work;
+  bool adds;
 };
 
 cublasStatus_t begin(const char *name) {
@@ -68,8 +69,11 @@ bool fits(const LtOperation &d, const LtLayout &a, const LtLayout &b, const LtLa
   bool doubles = d.compute == CUBLAS_COMPUTE_64F;
   for (const LtLayout *l : {&a, &b, &out})
     if (l->rows <= 0 || l->columns <= 0 || l->ld < l->rows || l->batch != out.batch ||
-        l->type != out.type || doubles != (l->type == CUDA_R_64F))
+        doubles != (l->type == CUDA_R_64F))
       return false;
+  bool widens = sizeOf(a.type) == 2 && out.type == CUDA_R_32F;
+  if (a.type != b.type || (a.type != out.type && !widens))
+    return false;
   return t->k == (d.opB == CUBLAS_OP_N ? b.rows : b.columns) && out.rows == t->m &&
          out.columns == t->n && d.scale == (doubles ? CUDA_R_64F : CUDA_R_32F) &&
          (out.batch == 1 || out.stride >= out.rows);
@@ -99,14 +103,15 @@ void product(const Task &t, int64_t k0, int64_t k1, const std::function<void(int
       }
 }
 
-template <typename T, typename V> void execute(const Task &t) {
-  auto *out = static_cast<T *>(t.po);
-  auto place = [&](int64_t at) -> T & {
+template <typename T, typename O, typename V> void execute(const Task &t) {
+  auto *out = static_cast<O *>(t.po);
+  auto put = [&](int64_t at, V v) {
     int64_t i = at % t.m, j = at / t.m % t.n;
-    return out[at / (t.m * t.n) * t.out.stride + j * t.out.ld + i];
+    O &to = out[at / (t.m * t.n) * t.out.stride + j * t.out.ld + i];
+    to = ds::elem::store<O>(t.adds ? v + static_cast<V>(ds::elem::load(to)) : v);
   };
   if (t.algorithm.parts == 1) {
-    product<T, V>(t, 0, t.k, [&](int64_t at, V v) { place(at) = ds::elem::store<T>(v); });
+    product<T, V>(t, 0, t.k, put);
     return;
   }
   auto *parts = static_cast<V *>(t.work);
@@ -114,22 +119,29 @@ template <typename T, typename V> void execute(const Task &t) {
   product<T, V>(t, 0, t.k / 2, [&](int64_t at, V v) { parts[at] = v; });
   product<T, V>(t, t.k / 2, t.k, [&](int64_t at, V v) { parts[count + at] = v; });
   for (int64_t at = 0; at < count; ++at)
-    place(at) = ds::elem::store<T>(parts[at] + parts[count + at]);
+    put(at, parts[at] + parts[count + at]);
+}
+
+template <typename T> void executeHalf(const Task &t) {
+  if (t.out.type == CUDA_R_32F)
+    execute<T, float, float>(t);
+  else
+    execute<T, T, float>(t);
 }
 
 std::string execute(const Task &t) {
-  switch (t.out.type) {
+  switch (t.a.type) {
   case CUDA_R_64F:
-    execute<double, double>(t);
+    execute<double, double, double>(t);
     break;
   case CUDA_R_32F:
-    execute<float, float>(t);
+    execute<float, float, float>(t);
     break;
   case CUDA_R_16BF:
-    execute<ds::elem::BF16, float>(t);
+    executeHalf<ds::elem::BF16>(t);
     break;
   case CUDA_R_16F:
-    execute<ds::elem::F16, float>(t);
+    executeHalf<ds::elem::F16>(t);
     break;
   }
   return "";
@@ -284,14 +296,14 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t d, c
   Task t;
   if (!handle || !exists(stream) || !fits(*d, *la, *lb, *lout, &t))
     return CUBLAS_STATUS_INVALID_VALUE;
-  // We only ever ask for D = A B.
+  // We only ever ask for D = A B and D = A B + D.
   bool doubles = d->scale == CUDA_R_64F;
   double factors[2] = {
       doubles ? *static_cast<const double *>(alpha) : *static_cast<const float *>(alpha),
       doubles ? *static_cast<const double *>(beta) : *static_cast<const float *>(beta)};
   std::memcpy(&t.algorithm, algo, sizeof t.algorithm);
   size_t needed = t.algorithm.parts == 2 ? static_cast<size_t>(2 * partBytes(t)) : 0;
-  if (factors[0] != 1 || factors[1] != 0 || c != out || needed > workBytes ||
+  if (factors[0] != 1 || (factors[1] != 0 && factors[1] != 1) || c != out || needed > workBytes ||
       reinterpret_cast<uintptr_t>(work) % 256 != 0 ||
       !isInside(a, static_cast<size_t>(bytesOf(*la))) ||
       !isInside(b, static_cast<size_t>(bytesOf(*lb))) ||
@@ -300,7 +312,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t d, c
   for (const void *p : {a, b, static_cast<const void *>(out)})
     if (t.algorithm.vectors && reinterpret_cast<uintptr_t>(p) % 16 != 0)
       return CUBLAS_STATUS_INVALID_VALUE;
-  t.pa = a, t.pb = b, t.po = out, t.work = work;
+  t.pa = a, t.pb = b, t.po = out, t.work = work, t.adds = factors[1] == 1;
   addWork(stream, [t] { return execute(t); });
   return CUBLAS_STATUS_SUCCESS;
 }
