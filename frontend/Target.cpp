@@ -31,6 +31,9 @@ const std::vector<Field> &fields() {
   static const std::vector<Field> all = {
       {"name", "text", "what messages call it (default: the file's name)", &Target::name},
       {"summary", "text", "a line for people", &Target::summary},
+      {"device", "text",
+       "cuda or cpu (default): whose kernels' workspace plans hold; a row of NVIDIA's is cuda",
+       &Target::device},
       {"device_memory", "bytes", "memory of one rank's device; required", &Target::deviceMemory},
       {"host_memory", "bytes", "main memory per rank", &Target::hostMemory},
       {"reserve", "bytes", "device memory that library contexts take beside the plan",
@@ -121,8 +124,12 @@ Status setField(Target &t, const Field &f, const JsonValue &v) {
   if (auto *curves = std::get_if<Curves Target::*>(&f.member))
     return setCurves(t.**curves, v);
   if (auto *text = std::get_if<std::string Target::*>(&f.member)) {
+    if (v.kind != Kind::String)
+      return expected("text");
+    if (*text == &Target::device && v.text != "cpu" && v.text != "cuda")
+      return expected("\"cuda\" or \"cpu\"");
     t.**text = v.text;
-    return v.kind == Kind::String ? Status() : expected("text");
+    return {};
   }
   for (int64_t Target::*count : {&Target::ranks, &Target::machineRanks}) {
     if (f.member != decltype(f.member)(count))
@@ -216,7 +223,8 @@ const std::vector<Target> &targetTable() {
          (links)*0.01,                                                                             \
          server,                                                                                   \
          0,                                                                                        \
-         {}},
+         {},                                                                                       \
+         std::string_view(summary).starts_with("NVIDIA") ? "cuda" : "cpu"},
 #include "frontend/Targets.def"
   };
   return table;

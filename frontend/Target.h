@@ -40,6 +40,7 @@ struct Target {
   int64_t machineRanks = 0;                       // that share a machine; 0: all of them
   int64_t ranks = 0;                              // that rates were measured with; 0: not measured
   std::map<std::string, RateCurve, std::less<>> curves; // measured; by op and type: "softmax f32"
+  std::string device = "cpu"; // whose kernels' workspace plans hold: "cpu" or "cuda"
 
   /// Ranks on one machine, when `world` are planned.
   int64_t perMachine(int64_t world) const;

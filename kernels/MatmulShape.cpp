@@ -81,13 +81,4 @@ const char *matmulShape(const DsLaunch &l, MatmulShape &s) {
   return nullptr;
 }
 
-size_t cudaMatmulWork(const DsLaunch &l) {
-  constexpr int64_t kCap = 32 << 20;
-  constexpr int64_t kParts = 8;
-  if (!isFloat(static_cast<DType>(l.outs[0].dtype)))
-    return 0;
-  int64_t partial = elems(l.outs[0]) * static_cast<int64_t>(sizeof(float));
-  return static_cast<size_t>(std::min(kCap, (partial * kParts + 255) / 256 * 256));
-}
-
 } // namespace ds

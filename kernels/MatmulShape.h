@@ -24,8 +24,4 @@ struct MatmulShape {
 /// Transposes applied, batch axes merged and, where B is shared, folded into the rows.
 const char *matmulShape(const DsLaunch &l, MatmulShape &s);
 
-/// Workspace in bytes that the CUDA plugin asks for, here because plans are made without the plugin: room for the partial sums
-/// of eight parts of the inner axis, and at most what cuBLAS takes by itself on a GPU of 2022.
-size_t cudaMatmulWork(const DsLaunch &l);
-
 } // namespace ds

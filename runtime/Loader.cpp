@@ -314,7 +314,8 @@ private:
           fmt::format("device {} has no kernel for {} on {}", device.name, op.text, text(first)));
     if (l.kernel->prepare)
       if (const char *message = l.kernel->prepare(&l.launch, &l.state))
-        return Status::error(fmt::format("{}: {}", op.text, message));
+        return withWork(Status::error(fmt::format("{}: {}", op.text, message)), *l.kernel,
+                        l.launch);
     if (l.kernel->destroy)
       out.prepared.push_back({l.kernel, l.state});
     if (const char *note = l.kernel->note ? l.kernel->note(l.state) : nullptr)
@@ -330,6 +331,17 @@ private:
       l.launch.work = address(work.type.space, work.offset);
     }
     return {};
+  }
+
+  // A plan for one device may be short of what another's kernels need.
+  static Status withWork(Status s, const DsKernel &kernel, const DsLaunch &l) {
+    size_t wanted = kernel.work ? kernel.work(&l) : 0;
+    if (wanted <= l.workBytes)
+      return s;
+    return std::move(s).note(
+        fmt::format("the plan has {} bytes of workspace here, and this device's kernel needs {}: "
+                    "plan for it (dsplan --target, or dsexec with the model)",
+                    l.workBytes, wanted));
   }
 
   Status setAttrs(const Instr &in, const OpInfo &op, DsLaunch &launch) {

@@ -148,7 +148,7 @@ StatusOr<ForwardPlan> planForward(const ForwardRequest &r) {
   TRY_ASSIGN(plan.weights, findWeights(*m, r.weights));
   std::unique_ptr<Module> before = clone(*m);
   int threads = r.threads > 0 ? r.threads : std::max<int>(1, std::thread::hardware_concurrency());
-  c.workspaceBytes = workspaceRule("cpu", threads, c.world);
+  TRY_ASSIGN(c.workspaceBytes, workspaceRule(c, threads));
   TRY_ASSIGN(bool whole, runPipeline(*m, c, forwardPipeline(r.vjp)));
   if (!whole)
     return plan;

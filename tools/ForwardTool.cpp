@@ -10,6 +10,7 @@
 #include "tools/ForwardModel.h"
 #include "tools/GenerateTool.h"
 #include "tools/PlanArgs.h"
+#include "tools/Workspace.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringRef.h"
@@ -223,6 +224,7 @@ Status runForward(const std::string &path, const std::string &deviceName, int th
                   std::optional<int64_t> seed) {
   TRY(checkFlags(path));
   TRY_ASSIGN(Device device, findDevice(deviceName));
+  planForDevice(device.name);
   std::map<std::string, ArrayFile> feeds;
   if (!feed.empty()) {
     TRY_ASSIGN(feeds, readArrays(feed));

@@ -83,7 +83,7 @@ StatusOr<Schedule> planModel(const MeasureModel &model, int64_t world, int threa
   c.loss.kind = LossConfig::Kind::CrossEntropy;
   c.loss.logits = "logits";
   c.loss.labels = "labels";
-  c.workspaceBytes = workspaceRule("cpu", threads, world);
+  TRY_ASSIGN(c.workspaceBytes, workspaceRule(c, threads));
   return planSchedule(*m, c);
 }
 
@@ -218,6 +218,7 @@ std::string targetText(const std::map<std::string, RateCurve> &curves, const Mea
   line("name", jsonQuoted(device + " x " + std::to_string(world)));
   line("summary", jsonQuoted("measured with " + std::to_string(world) + " ranks of " +
                              std::to_string(threads) + " threads"));
+  line("device", jsonQuoted(device == "cuda" ? "cuda" : "cpu"));
   line("ranks", std::to_string(world));
   line("device_memory", std::to_string(cpu.deviceBytes(world)));
   line("reserve", std::to_string(cpu.reserve));
@@ -260,6 +261,7 @@ Status runMeasure(const std::string &deviceName, int threads) {
   if (threads <= 0)
     threads = std::max<int>(1, std::thread::hardware_concurrency() / static_cast<int>(world));
   TRY_ASSIGN(Device device, findDevice(deviceName));
+  planForDevice(device.name);
   std::string folder = std::filesystem::path(measurePath.getValue()).parent_path().string();
   if (access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) != 0)
     return Status::error("cannot be written: " + std::string(std::strerror(errno))).at(measurePath);

@@ -337,7 +337,7 @@ StatusOr<Schedule> plan(const LoadedModel &model, const PlanConfig &config, int 
   PlanConfig c = config;
   if (threads <= 0)
     threads = threadsOfRank(c);
-  c.workspaceBytes = workspaceRule("cpu", threads, c.world);
+  TRY_ASSIGN(c.workspaceBytes, workspaceRule(c, threads));
   RecomputePlan p;
   if (std::optional<RecomputePlan> found = foundPlan(model, config, threads)) {
     p = std::move(*found);

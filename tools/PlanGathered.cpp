@@ -84,7 +84,7 @@ Status chooseGathered(LoadedModel &model) {
   TRY_ASSIGN(std::optional<MemoryLimit> limit, memoryLimit(c));
   if (!brings || !limit || c.source.count("dsplan.keep_gathered"))
     return {};
-  c.workspaceBytes = workspaceRule("cpu", threadsOfRank(c), c.world);
+  TRY_ASSIGN(c.workspaceBytes, workspaceRule(c, threadsOfRank(c)));
   TRY_ASSIGN(PlanRounds rounds, PlanRounds::prepare(*model.module, c));
   auto planned = [&](const PlanConfig &mine) -> StatusOr<RecomputePlan> {
     if (mine.recompute == "auto")

@@ -59,7 +59,8 @@ public:
 
   Status prepare() {
     PlanConfig c = model.config;
-    workspace = c.workspaceBytes = workspaceRule("cpu", threadsOfRank(c), c.world);
+    TRY_ASSIGN(workspace, workspaceRule(c, threadsOfRank(c)));
+    c.workspaceBytes = workspace;
     TRY_ASSIGN(rounds, PlanRounds::prepare(*model.module, c));
     places = placesOf(c);
     TRY_ASSIGN(market, PlanMarket::build(*rounds, c, places));

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/Workspace.h"
 
+#include "kernels/CudaWork.h"
 #include "kernels/Registry.h"
+#include "tools/Fit.h"
 
 #include <memory>
 #include <unordered_map>
@@ -127,17 +129,33 @@ WorkspaceRule workspaceRule(const std::string &device, int threads, int64_t worl
     if (first.empty())
       return 0;
     std::string name(info(op).text);
-    const DsKernel *k = kernelFor(device, name.c_str(), first[0].dtype);
-    if (!k || !k->work)
+    bool cuda = device == "cuda";
+    const DsKernel *k = cuda ? nullptr : kernelFor(device, name.c_str(), first[0].dtype);
+    if (!cuda && (!k || !k->work))
       return 0;
     auto [at, isNew] = known->try_emplace(keyOf(op, ins, outs, attrs));
     if (isNew) {
       Shapes shapes(op, ins, outs, attrs);
       DsLaunch l = shapes.launch(threads, world);
-      at->second = static_cast<int64_t>(k->work(&l));
+      at->second = static_cast<int64_t>(cuda ? cudaWork(name, l) : k->work(&l));
     }
     return at->second;
   };
+}
+
+static std::string &executingDevice() {
+  static std::string name;
+  return name;
+}
+void planForDevice(const std::string &name) { executingDevice() = name; }
+
+StatusOr<WorkspaceRule> workspaceRule(const PlanConfig &c, int threads) {
+  std::string device = executingDevice();
+  if (device.empty()) {
+    TRY_ASSIGN(std::optional<Target> target, targetOf(c));
+    device = target ? target->device : "cpu";
+  }
+  return workspaceRule(device == "cuda" ? device : "cpu", threads, c.world);
 }
 
 } // namespace ds

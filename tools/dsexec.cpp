@@ -17,6 +17,7 @@
 #include "tools/SaveOnnx.h"
 #include "tools/SelfCheck.h"
 #include "tools/TrainLoop.h"
+#include "tools/Workspace.h"
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/CommandLine.h"
@@ -241,6 +242,8 @@ static StatusOr<int> run() {
   if (process.rank > 0)
     quiet();
   TRY_ASSIGN(std::string from, chooseResume(checkpointDir, resume));
+  TRY_ASSIGN(Device d, findDevice(device));
+  planForDevice(d.name);
   PlanConfig config;
   std::optional<Schedule> reference;
   ImportReport report;
@@ -255,7 +258,6 @@ static StatusOr<int> run() {
   }
   if (!modelDir.empty())
     s.directory = modelDir;
-  TRY_ASSIGN(Device d, findDevice(device));
   std::string deviceName = d.name, name = s.name;
   RunOptions o = runOptions(config, from, process);
   if (selfChecks) {

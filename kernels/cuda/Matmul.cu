@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "kernels/CudaWork.h"
 #include "kernels/cuda/Kernels.h"
 #include "kernels/cuda/Product.h"
 
@@ -35,7 +36,7 @@ const char *matmulPrepare(const DsLaunch *l, void **state) {
 
 void matmulDestroy(void *state) { delete static_cast<MatmulState *>(state); }
 
-size_t matmulWork(const DsLaunch *l) { return cudaMatmulWork(*l); }
+size_t matmulWork(const DsLaunch *l) { return cudaWork("matmul", *l); }
 
 const char *matmulNote(void *state) {
   const std::string &note = static_cast<MatmulState *>(state)->product.note();

@@ -136,6 +136,8 @@ TEST(Target, ProblemsOfAFileAreToldAtOnce) {
   EXPECT_THAT(text, HasSubstr("name is 3, expected text"));
   EXPECT_THAT(text, HasSubstr("t.json:1:1: error: device_memory is missing"));
   EXPECT_THAT(errors("[1]"), HasSubstr("the target is an array, expected an object"));
+  EXPECT_THAT(errors("{\"device_memory\": 1, \"device\": \"gpu\"}"),
+              HasSubstr("t.json:1:32: error: device is \"gpu\", expected \"cuda\" or \"cpu\""));
   EXPECT_THAT(errors("{\"device_memory\": 0}"), HasSubstr("device_memory is 0, expected a size"));
   EXPECT_THAT(errors("{\"device_memory\": 1, \"device_memory\": 2}"),
               HasSubstr("given twice, first at t.json:1:2"));
