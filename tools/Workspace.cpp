@@ -3,6 +3,7 @@
 
 #include "kernels/CudaWork.h"
 #include "kernels/Registry.h"
+#include "runtime/CommSteps.h"
 #include "tools/Fit.h"
 
 #include <memory>
@@ -155,7 +156,21 @@ StatusOr<WorkspaceRule> workspaceRule(const PlanConfig &c, int threads) {
     TRY_ASSIGN(std::optional<Target> target, targetOf(c));
     device = target ? target->device : "cpu";
   }
-  return workspaceRule(device == "cuda" ? device : "cpu", threads, c.world);
+  if (device != "cuda")
+    return workspaceRule("cpu", threads, c.world);
+  WorkspaceRule launches = workspaceRule(device, threads, c.world);
+  bool exact = c.reduction == "exact";
+  auto world = static_cast<int>(c.world);
+  return WorkspaceRule([=](OpKind op, const std::vector<Type> &ins, const std::vector<Type> &outs,
+                           const Attrs &attrs) -> int64_t {
+    if (op != OpKind::ReduceScatter && op != OpKind::AllReduce)
+      return launches(op, ins, outs, attrs);
+    CommOp sum;
+    sum.kind = op == OpKind::AllReduce ? InstrKind::AllReduce : InstrKind::ReduceScatter;
+    sum.dtype = ins[0].dtype;
+    sum.elems = ins[0].elems();
+    return stagingBytes(sum, world, exact);
+  });
 }
 
 } // namespace ds
