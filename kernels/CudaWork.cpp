@@ -2,6 +2,7 @@
 #include "kernels/CudaWork.h"
 
 #include "ir/DType.h"
+#include "kernels/CudnnShape.h"
 
 #include <algorithm>
 
@@ -20,9 +21,21 @@ size_t capped(int64_t elements) {
 // Room for f32 sums of eight parts of the inner axis.
 size_t product(const DsLaunch &l) { return capped(elems(l.outs[0])); }
 
-// Operands and result, in f32 and in tiles that overlap.
-size_t convolution(const DsLaunch &l) {
-  return capped(elems(l.ins[0]) + elems(l.ins[1]) + elems(l.outs[0]));
+// Operands and result, in f32 and in tiles that overlap. Tensor cores want channels last and in eights: 16-bit tensors get room
+// for all three in that layout, however large.
+template <ConvKind kind> size_t convolution(const DsLaunch &l) {
+  constexpr int64_t kEights = 8;
+  ConvShape s(l, kind);
+  CudnnShape shape;
+  if (cudnnShape(s, shape))
+    return 0;
+  int64_t count = 0, converted = 0, size = byteSize(static_cast<DType>(l.outs[0].dtype));
+  for (const DsTensor *t : {&s.x, &s.w, &s.y}) {
+    count += elems(*t);
+    converted += elems(*t) / t->dims[1] * ((t->dims[1] + kEights - 1) / kEights * kEights) * size;
+  }
+  size_t most = capped(count);
+  return size == 2 ? std::max(most, (static_cast<size_t>(converted) + 255) / 256 * 256) : most;
 }
 
 struct Row {
@@ -31,9 +44,9 @@ struct Row {
 };
 constexpr Row kRows[] = {
     {"matmul", product},
-    {"conv", convolution},
-    {"conv_grad_input", convolution},
-    {"conv_grad_weight", convolution},
+    {"conv", convolution<ConvKind::Forward>},
+    {"conv_grad_input", convolution<ConvKind::GradInput>},
+    {"conv_grad_weight", convolution<ConvKind::GradWeight>},
 };
 
 } // namespace

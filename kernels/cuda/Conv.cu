@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Convolution and its gradients without a library: a thread per element of the result, one sum in a fixed order.
-#include "kernels/ConvLoops.h"
+// Convolution and its gradients by cuDNN, and what it does not take or where it is missing without tensor cores: a thread per
+// element of the result, one sum in a fixed order.
+#include "kernels/CudaWork.h"
+#include "kernels/cuda/CudnnConv.h"
 #include "kernels/cuda/Kernels.h"
 #include "kernels/cuda/Map.cuh"
 #include "kernels/cuda/Window.cuh"
+
+#include <new>
 
 namespace ds::cuda {
 
@@ -71,7 +75,7 @@ __global__ void convGradWeightKernel(Image<T> dw, Image<const T> dy, Image<const
   });
 }
 
-const char *run(const DsLaunch &l, ConvKind kind) {
+const char *ownConv(const DsLaunch &l, ConvKind kind) {
   ConvShape shape(l, kind);
   ConvSizes s = {boxOf(shape.result()), shape.windows, shape.groupInputs(), shape.groupOutputs(),
                  shape.x.dims[0]};
@@ -92,10 +96,46 @@ const char *run(const DsLaunch &l, ConvKind kind) {
   });
 }
 
+struct ConvState {
+  bool byLibrary = false;
+  CudnnConv library;
+  std::string note;
+};
+
+const char *prepare(const DsLaunch &l, ConvKind kind, const char *op, void **state) {
+  std::unique_ptr<ConvState> s(new (std::nothrow) ConvState);
+  if (!s)
+    return "out of memory";
+  std::string note;
+  if (const char *message = s->library.prepare(l, kind, &s->byLibrary, &note))
+    return message;
+  if (!note.empty())
+    s->note = std::string(op) + " " + note;
+  *state = s.release();
+  return nullptr;
+}
+
+const char *run(const DsLaunch &l, ConvKind kind, void *state) {
+  const auto &s = *static_cast<ConvState *>(state);
+  return s.byLibrary && CudnnConv::isAligned(l) ? s.library.run(l, streamOf(l)) : ownConv(l, kind);
+}
+
 } // namespace
 
-const char *conv(const DsLaunch *l, void *) { return run(*l, ConvKind::Forward); }
-const char *convGradInput(const DsLaunch *l, void *) { return run(*l, ConvKind::GradInput); }
-const char *convGradWeight(const DsLaunch *l, void *) { return run(*l, ConvKind::GradWeight); }
+#define DS_CONV(name, op, kind)                                                                    \
+  const char *name##Prepare(const DsLaunch *l, void **state) {                                     \
+    return prepare(*l, kind, op, state);                                                           \
+  }                                                                                                \
+  const char *name(const DsLaunch *l, void *state) { return run(*l, kind, state); }                \
+  void name##Destroy(void *state) { delete static_cast<ConvState *>(state); }                      \
+  size_t name##Work(const DsLaunch *l) { return cudaWork(op, *l); }                                \
+  const char *name##Note(void *state) {                                                            \
+    const std::string &note = static_cast<ConvState *>(state)->note;                               \
+    return note.empty() ? nullptr : note.c_str();                                                  \
+  }
+DS_CONV(conv, "conv", ConvKind::Forward)
+DS_CONV(convGradInput, "conv_grad_input", ConvKind::GradInput)
+DS_CONV(convGradWeight, "conv_grad_weight", ConvKind::GradWeight)
+#undef DS_CONV
 
 } // namespace ds::cuda

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Memory, streams and events of a CUDA device for the runtime.
+#include "kernels/cuda/Cudnn.h"
 #include "kernels/cuda/Device.h"
 #include "kernels/cuda/Lt.h"
 #include "kernels/cuda/Nccl.h"
@@ -88,8 +89,10 @@ const char *open(int32_t device, DsDeviceInfo *info) {
   const Lt *lt;
   if (const char *message = findLt(&lt))
     return message;
-  std::snprintf(info->libraries, sizeof info->libraries, "%s, %s", describeLt().c_str(),
-                describeNccl().c_str());
+  if (const char *message = checkCudnn())
+    return message;
+  std::snprintf(info->libraries, sizeof info->libraries, "%s, %s, %s", describeLt().c_str(),
+                describeNccl().c_str(), describeCudnn().c_str());
   return nullptr;
 }
 

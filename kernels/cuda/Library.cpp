@@ -56,6 +56,11 @@ std::string openLibrary(const Library &l, std::string *error) {
   return "";
 }
 
+std::string versionText(size_t v) {
+  return std::to_string(v / 10000) + "." + std::to_string(v / 100 % 100) + "." +
+         std::to_string(v % 100);
+}
+
 bool mayUse(const char *title) {
   const char *given = std::getenv("DS_CUDA_LIBRARIES");
   if (!given)

@@ -28,6 +28,9 @@ struct Library {
 /// what is wrong with one that is.
 std::string openLibrary(const Library &l, std::string *error);
 
+/// "13.1.0", of major * 10000 + minor * 100 + patch.
+std::string versionText(size_t v);
+
 /// Whether DS_CUDA_LIBRARIES, as it is now, allows the library.
 bool mayUse(const char *title);
 

@@ -2,10 +2,9 @@
 #include "kernels/cuda/Lt.h"
 
 #include "kernels/cuda/Library.h"
+#include "kernels/cuda/PerDevice.h"
 
 #include <cstring>
-#include <map>
-#include <mutex>
 
 namespace ds::cuda {
 
@@ -19,11 +18,6 @@ struct Found {
   size_t version = 0;
   std::string error;
 };
-
-std::string versionText(size_t v) {
-  return std::to_string(v / 10000) + "." + std::to_string(v / 100 % 100) + "." +
-         std::to_string(v % 100);
-}
 
 Found open() {
   Found f;
@@ -86,19 +80,14 @@ LtHandle::~LtHandle() {
     lt.cublasLtDestroy(handle);
 }
 
-const char *ltHandle(const Lt &lt, std::shared_ptr<LtHandle> *out) {
-  static std::mutex mutex;
-  static auto *all = new std::map<int, std::weak_ptr<LtHandle>>; // outlives whoever ends last
-  int device = 0;
-  CUDA_TRY(cudaGetDevice(&device));
-  std::lock_guard lock(mutex);
-  *out = (*all)[device].lock();
-  if (*out)
-    return nullptr;
-  auto made = std::make_shared<LtHandle>(lt, device);
-  LT_TRY(lt, cublasLtCreate(&made->handle));
-  (*all)[device] = *out = made;
+const char *LtHandle::open() {
+  LT_TRY(lt, cublasLtCreate(&handle));
   return nullptr;
+}
+
+const char *ltHandle(const Lt &lt, std::shared_ptr<LtHandle> *out) {
+  static auto *all = new PerDevice<LtHandle>; // outlives whoever ends last
+  return all->get(lt, out);
 }
 
 } // namespace ds::cuda

@@ -52,6 +52,7 @@ struct LtHandle {
   const Lt &lt;
   int device;
   cublasLtHandle_t handle = nullptr;
+  const char *open();
   ~LtHandle();
 };
 const char *ltHandle(const Lt &lt, std::shared_ptr<LtHandle> *out);

@@ -47,6 +47,8 @@ namespace {
 
 constexpr int kOldest = 21400; // the first whose communicators do not block
 
+std::string text(int version) { return versionText(static_cast<size_t>(version)); }
+
 struct Nccl {
 #define DS_MEMBER(f) decltype(&::f) f;
   DS_NCCL_FUNCTIONS(DS_MEMBER)
@@ -55,11 +57,6 @@ struct Nccl {
   int version;
   std::string error;
 };
-
-std::string versionText(int v) {
-  return std::to_string(v / 10000) + "." + std::to_string(v / 100 % 100) + "." +
-         std::to_string(v % 100);
-}
 
 Nccl open() {
   Nccl n = {};
@@ -78,7 +75,7 @@ Nccl open() {
   if (!n.isThere || !n.error.empty())
     return n;
   if (n.ncclGetVersion(&n.version) != ncclSuccess || n.version < kOldest)
-    n.error = "NCCL is " + versionText(n.version) + ", this plugin needs " + versionText(kOldest) +
+    n.error = "NCCL is " + text(n.version) + ", this plugin needs " + text(kOldest) +
               " or newer; DS_CUDA_LIBRARIES=cublasLt runs without it";
   return n;
 }
@@ -228,7 +225,7 @@ const DsCommApi *const kComm = &kNccl;
 std::string describeNccl() {
   if (!mayUse("nccl"))
     return "NCCL is not used";
-  return nccl().isThere ? "NCCL " + versionText(nccl().version) : "NCCL is missing";
+  return nccl().isThere ? "NCCL " + text(nccl().version) : "NCCL is missing";
 }
 
 } // namespace ds::cuda

@@ -15,9 +15,9 @@ namespace {
 
 using testing::HasSubstr;
 
-const DsKernel &matmul() {
+const DsKernel &kernelOf(const std::string &op) {
   const DsPlugin *p = ds_plugin_entry(DS_ABI, DS_BUILD);
-  return *findKernel({p->kernels, p->numKernels}, "matmul", DType::F32);
+  return *findKernel({p->kernels, p->numKernels}, op.c_str(), DType::F32);
 }
 
 RunOptions onDevice() {
@@ -44,19 +44,50 @@ KernelCase product(Dims a, Dims b, Dims out) {
   return c;
 }
 
-std::string noteOf(const KernelCase &c) {
+RunResult run(const KernelCase &c, const RunOptions &o = onDevice()) {
+  return runKernel(kernelOf(c.op), c, o);
+}
+
+std::string noteOf(const KernelCase &c, const RunOptions &o = onDevice()) {
   // As the loader asks for it.
-  std::string note;
-  DsKernel k = matmul();
-  static std::string *told;
-  told = &note;
+  static const DsKernel *kernel;
+  static std::string told;
+  kernel = &kernelOf(c.op);
+  told = "";
+  DsKernel k = *kernel;
   k.destroy = [](void *state) {
-    if (const char *text = matmul().note(state))
-      *told = text;
-    matmul().destroy(state);
+    if (const char *text = kernel->note(state))
+      told = text;
+    kernel->destroy(state);
   };
-  EXPECT_EQ(runKernel(k, c, onDevice()).error, "");
-  return note;
+  EXPECT_EQ(runKernel(k, c, o).error, "");
+  return told;
+}
+
+/// y[2,8,5,4] = conv(x[2,4,h,4], w[8,2,3,3]) in two groups, or the gradient for x or w.
+KernelCase convolution(const std::string &op, int64_t low = 1, int64_t high = 1) {
+  Dims x = {2, 4, 7 - low - high, 4}, w = {8, 2, 3, 3}, y = {2, 8, 5, 4};
+  Attrs attrs{{"low", Dims{low, 1}}, {"high", Dims{high, 1}}, {"groups", int64_t(2)}};
+  Dims a = op == "conv" ? x : y, b = op == "conv_grad_weight" ? x : w,
+       out = op == "conv"              ? y
+             : op == "conv_grad_input" ? x
+                                       : w;
+  if (op != "conv")
+    attrs.set("dims", out);
+  return {"", op, attrs, {f32(a, even), f32(b, even)}, {result(DType::F32, out)}, {}, {}};
+}
+
+/// Each of the calls fails once.
+void failCalls(const KernelCase &c, const std::vector<const char *> &names) {
+  for (const char *name : names) {
+    onDevice();
+    int64_t live = emulated::liveAllocations();
+    emulated::failCall(name, 1);
+    RunResult r = run(c);
+    emulated::failCall("", 0);
+    EXPECT_THAT(r.error, testing::StartsWith(std::string(name) + ": ")) << name;
+    EXPECT_EQ(emulated::liveAllocations(), live) << name;
+  }
 }
 
 TEST(CudaLibraries, ChoicesAreTold) {
@@ -78,7 +109,7 @@ TEST(CudaLibraries, AddressesDecideByAlignmentOnly) {
   for (int misalign : {0, 4, 8, 1, 3}) {
     RunOptions o = onDevice();
     o.misalign = misalign;
-    results.push_back(runKernel(matmul(), c, o));
+    results.push_back(run(c, o));
     ASSERT_EQ(results.back().error, "") << misalign;
   }
   EXPECT_EQ(results[0].bytes, results[1].bytes);
@@ -90,23 +121,63 @@ TEST(CudaLibraries, AddressesDecideByAlignmentOnly) {
 TEST(CudaLibraries, NoWorkspaceIsEnough) {
   RunOptions o = onDevice();
   o.noWork = true;
-  EXPECT_EQ(runKernel(matmul(), product({24, 100}, {100, 20}, {24, 20}), o).error, "");
+  EXPECT_EQ(run(product({24, 100}, {100, 20}, {24, 20}), o).error, "");
+  EXPECT_THAT(noteOf(convolution("conv"), o), HasSubstr("cuDNN algorithm 0, 0 bytes"));
+  // The library has no other that repeats its bits, as two of the lists' first ones do not.
+  EXPECT_THAT(noteOf(convolution("conv_grad_weight"), o),
+              HasSubstr("own kernel: cuDNN has none whose bits repeat within 0 bytes"));
+}
+
+TEST(CudaLibraries, ConvolutionsAreTold) {
+  EXPECT_EQ(noteOf(convolution("conv")),
+            "conv f32 2 x 4 x 5 x 4 by 8 x 2 x 3 x 3: cuDNN algorithm 6, 2560 bytes");
+  EXPECT_THAT(noteOf(convolution("conv_grad_input")), HasSubstr("cuDNN algorithm 4, 1280 bytes"));
+  EXPECT_THAT(noteOf(convolution("conv_grad_weight")), HasSubstr("cuDNN algorithm 1, 1152 bytes"));
+  EXPECT_EQ(noteOf(convolution("conv", 2, 0)),
+            "conv f32 2 x 4 x 5 x 4 by 8 x 2 x 3 x 3: own kernel: padding is not the same in front "
+            "and behind");
+  KernelCase stepped = convolution("conv");
+  stepped.ins[0].layout = Layout::Stepped;
+  EXPECT_THAT(noteOf(stepped), HasSubstr("own kernel: a tensor is not row-major"));
+  setenv("DS_CUDA_LIBRARIES", "cublasLt,nccl", 1);
+  EXPECT_EQ(noteOf(convolution("conv")), "");
+  unsetenv("DS_CUDA_LIBRARIES");
+}
+
+TEST(CudaLibraries, ConvolutionsAtOddAddressesAreOwn) {
+  for (const char *op : {"conv", "conv_grad_input", "conv_grad_weight"}) {
+    KernelCase c = convolution(op);
+    setenv("DS_CUDA_LIBRARIES", "none", 1);
+    RunResult own = run(c);
+    unsetenv("DS_CUDA_LIBRARIES");
+    RunOptions o = onDevice();
+    EXPECT_NE(run(c, o).bytes, own.bytes) << op;
+    o.misalign = 1;
+    EXPECT_EQ(run(c, o).bytes, own.bytes) << op;
+  }
 }
 
 TEST(CudaLibraries, EachFailingCallIsTold) {
-  for (const char *name : {"cudaGetDevice", "cublasLtCreate", "cublasLtMatmulDescCreate",
-                           "cublasLtMatmulDescSetAttribute", "cublasLtMatrixLayoutCreate",
-                           "cublasLtMatrixLayoutSetAttribute", "cublasLtMatmulPreferenceCreate",
-                           "cublasLtMatmulPreferenceSetAttribute", "cublasLtMatmulAlgoGetHeuristic",
-                           "cublasLtMatmulAlgoConfigGetAttribute", "cublasLtMatmul"}) {
-    onDevice();
-    int64_t live = emulated::liveAllocations();
-    emulated::failCall(name, 1);
-    RunResult r = runKernel(matmul(), product({2, 8, 64}, {2, 64, 16}, {2, 8, 16}), onDevice());
-    emulated::failCall("", 0);
-    EXPECT_THAT(r.error, testing::StartsWith(std::string(name) + ": ")) << name;
-    EXPECT_EQ(emulated::liveAllocations(), live) << name;
-  }
+  failCalls(product({2, 8, 64}, {2, 64, 16}, {2, 8, 16}),
+            {"cudaGetDevice", "cublasLtCreate", "cublasLtMatmulDescCreate",
+             "cublasLtMatmulDescSetAttribute", "cublasLtMatrixLayoutCreate",
+             "cublasLtMatrixLayoutSetAttribute", "cublasLtMatmulPreferenceCreate",
+             "cublasLtMatmulPreferenceSetAttribute", "cublasLtMatmulAlgoGetHeuristic",
+             "cublasLtMatmulAlgoConfigGetAttribute", "cublasLtMatmul"});
+  failCalls(convolution("conv"),
+            {"cudaGetDevice", "cudnnCreate", "cudnnCreateTensorDescriptor",
+             "cudnnSetTensorNdDescriptorEx", "cudnnCreateFilterDescriptor",
+             "cudnnSetFilterNdDescriptor", "cudnnCreateConvolutionDescriptor",
+             "cudnnSetConvolutionNdDescriptor", "cudnnSetConvolutionGroupCount",
+             "cudnnSetConvolutionMathType", "cudnnGetConvolutionForwardAlgorithm_v7",
+             "cudnnGetConvolutionForwardWorkspaceSize", "cudnnSetStream",
+             "cudnnConvolutionForward"});
+  failCalls(convolution("conv_grad_input"),
+            {"cudnnGetConvolutionBackwardDataAlgorithm_v7",
+             "cudnnGetConvolutionBackwardDataWorkspaceSize", "cudnnConvolutionBackwardData"});
+  failCalls(convolution("conv_grad_weight"),
+            {"cudnnGetConvolutionBackwardFilterAlgorithm_v7",
+             "cudnnGetConvolutionBackwardFilterWorkspaceSize", "cudnnConvolutionBackwardFilter"});
 }
 
 TEST(CudaLibraries, AreFoundOrNotOrBroken) {
