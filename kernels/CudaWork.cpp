@@ -3,6 +3,7 @@
 
 #include "ir/DType.h"
 #include "kernels/CudnnShape.h"
+#include "kernels/LinearLoss.h"
 
 #include <algorithm>
 
@@ -19,7 +20,7 @@ size_t capped(int64_t elements) {
 }
 
 // Room for f32 sums of eight parts of the inner axis.
-size_t product(const DsLaunch &l) { return capped(elems(l.outs[0])); }
+size_t product(const DsLaunch &l) { return cudaProductWork(elems(l.outs[0])); }
 
 // Operands and result, in f32 and in tiles that overlap. Tensor cores want channels last and in eights: 16-bit tensors get room
 // for all three in that layout, however large.
@@ -44,12 +45,16 @@ struct Row {
 };
 constexpr Row kRows[] = {
     {"matmul", product},
+    {"linear_cross_entropy", [](const DsLaunch &l) { return cudaLinearLossWork(l, false); }},
+    {"linear_cross_entropy_grad", [](const DsLaunch &l) { return cudaLinearLossWork(l, true); }},
     {"conv", convolution<ConvKind::Forward>},
     {"conv_grad_input", convolution<ConvKind::GradInput>},
     {"conv_grad_weight", convolution<ConvKind::GradWeight>},
 };
 
 } // namespace
+
+size_t cudaProductWork(int64_t elements) { return capped(elements); }
 
 size_t cudaWork(std::string_view op, const DsLaunch &l) {
   for (const Row &r : kRows)

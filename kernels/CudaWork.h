@@ -12,5 +12,7 @@ namespace ds {
 
 /// In bytes, by op and shapes alone; 0 for ops that no library computes.
 size_t cudaWork(std::string_view op, const DsLaunch &l);
+/// What a product with so many elements may take.
+size_t cudaProductWork(int64_t elements);
 
 } // namespace ds

@@ -130,6 +130,7 @@ Cases reduceCases(const std::string &op);
 Cases softmaxCases(const std::string &op);
 Cases rmsNormCases(const std::string &op);
 Cases attentionCases(const std::string &op);
+Cases linearLossCases(const std::string &op);
 Cases matmulCases(const std::string &op);
 Cases convCases(const std::string &op);
 Cases poolCases(const std::string &op);

@@ -124,4 +124,50 @@ Cases attentionCases(const std::string &op) {
   return cases;
 }
 
+// Labels of both types, some ignored; several chunks of rows, the last of them shorter; in 16 bits with and without f32 sums.
+Cases linearLossCases(const std::string &op) {
+  Cases cases;
+  bool grad = op == "linear_cross_entropy_grad";
+  struct Shape {
+    Dims rows;
+    int64_t inner, classes;
+    bool bias, transW;
+  };
+  for (const Shape &s : {Shape{{1}, 1, 1, false, false},
+                         {{3, 4}, 5, 7, true, false},
+                         {{3, 4}, 5, 7, false, true},
+                         {{0}, 4, 6, true, true},
+                         {{}, 3, 11, false, false},
+                         {{4, 25}, 4, 300, false, true},
+                         {{130}, 6, 33, true, false},
+                         {{96}, 9, 40, true, true},
+                         {{70}, 64, 130, false, true},
+                         {{300}, 33, 517, true, false}}) {
+    Dims x = s.rows, w = {s.transW ? s.classes : s.inner, s.transW ? s.inner : s.classes},
+         bias = {s.classes};
+    x.push_back(s.inner);
+    Tensor labels =
+        indices(cases.size() % 2 ? DType::I32 : DType::I64, s.rows, -1, s.classes); // -1: ignored
+    KernelCase c{"",
+                 op,
+                 Attrs{{"trans_w", s.transW}, {"ignore_index", int64_t{-1}}},
+                 {f32(x, even), f32(w, even), labels, scalar(0.125)},
+                 {result(DType::F32, {})},
+                 {},
+                 {}};
+    if (grad) {
+      c.ins.push_back(scalar(0.0625));
+      c.outs.insert(c.outs.end(),
+                    {result(DType::F32, x), result(DType::F32, w), result(DType::F32, bias)});
+    }
+    if (s.bias)
+      c.ins.push_back(f32(bias, even));
+    if (s.rows.size() > 1 && s.inner == 5)
+      pushLayouts(cases, c);
+    else
+      push(cases, c);
+  }
+  return cases;
+}
+
 } // namespace ds::test

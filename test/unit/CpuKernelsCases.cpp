@@ -38,6 +38,8 @@ Cases casesOf(const std::string &op) {
       {"rms_norm_grad", rmsNormCases},
       {"attention", attentionCases},
       {"attention_grad", attentionCases},
+      {"linear_cross_entropy", linearLossCases},
+      {"linear_cross_entropy_grad", linearLossCases},
       {"pack", packCases},
       {"accumulate", accumulateCases},
   };
@@ -111,6 +113,8 @@ Allowance allowanceOf(const std::string &op) {
       {"attention_grad", {2e-5, 4e-6}},
       {"cross_entropy", {0, 1e-6}},
       {"cross_entropy_grad", {1e-9, 1e-6}},
+      {"linear_cross_entropy", {1e-6, 2e-6}},
+      {"linear_cross_entropy_grad", {2e-6, 4e-6}},
       {"mse", {0, 1e-6}},
       {"mse_grad", {1e-8, 4 * kUlp}},
   };
@@ -169,6 +173,8 @@ Allowance halfAllowanceOf(const std::string &op, DType half) {
   Allowance a = allowanceOf(op);
   if (a.atol > 0 || a.rtol > 0)
     a.rtol += half == DType::BF16 ? 0x1p-7 : 0x1p-10;
+  if (op.starts_with("linear_cross_entropy")) // logits are rounded, too
+    a.atol += half == DType::BF16 ? 2e-3 : 2.5e-4;
   if (half == DType::F16 && a.atol > 0)
     a.atol += 0x1p-24; // among subnormals
   return a;

@@ -26,7 +26,9 @@ double share(double x, double ref, Allowance allowed) {
 }
 
 /// oneDNN splits sums over threads: the only ops that may depend on their number.
-bool splitsSums(const std::string &op) { return op == "matmul" || op.rfind("conv", 0) == 0; }
+bool splitsSums(const std::string &op) {
+  return op == "matmul" || op.starts_with("conv") || op.starts_with("linear_cross_entropy");
+}
 
 /// Whether more threads can make a difference: smaller launches take one.
 bool mayFork(const KernelCase &c) {
@@ -207,17 +209,31 @@ TEST(CpuKernelsErrors, BadIndicesAndLabels) {
     EXPECT_EQ(runKernel(*findKernel(cpuKernels(), "gather", DType::F32), g).error,
               "an index is out of range of the gathered axis");
   }
-  for (double bad : {3.0, -1.0}) {
-    KernelCase c{"",
-                 "cross_entropy",
-                 Attrs{},
-                 {x, one(DType::I64, {4}, bad), one(DType::F64, {}, 1)},
-                 {{DType::F32, {}, {}}, {DType::F32, {4}, {}}},
-                 {},
-                 {}};
-    EXPECT_EQ(runKernel(*findKernel(cpuKernels(), "cross_entropy", DType::F32), c).error,
-              "a label is not a class and not ignore_index");
-  }
+  for (double bad : {3.0, -1.0})
+    for (const char *op : {"cross_entropy", "linear_cross_entropy", "linear_cross_entropy_grad"}) {
+      KernelCase c{"",
+                   op,
+                   Attrs{},
+                   {x, one(DType::I64, {4}, bad), one(DType::F64, {}, 1)},
+                   {{DType::F32, {}, {}}, {DType::F32, {4}, {}}},
+                   {},
+                   {}};
+      if (*op == 'l') {
+        c.ins.insert(c.ins.begin() + 1, one(DType::F32, {3, 3}, 1));
+        c.ins.push_back(one(DType::F64, {}, 1));
+        c.outs = {{DType::F32, {}, {}},
+                  {DType::F32, {4, 3}, {}},
+                  {DType::F32, {3, 3}, {}},
+                  {DType::F32, {3}, {}}};
+      }
+      if (std::string(op) == "linear_cross_entropy") {
+        c.ins.pop_back();
+        c.outs.resize(1);
+      }
+      EXPECT_EQ(runKernel(*findKernel(cpuKernels(), op, DType::F32), c).error,
+                "a label is not a class and not ignore_index")
+          << op;
+    }
 }
 
 } // namespace

@@ -159,12 +159,10 @@ TEST(CudaOptimizers, BitsAreThoseOfTheCpu) {
 TEST_P(CudaKernels, MatchWithoutLibraries) {
   WithoutLibraries own;
   for (const KernelCase &c : deviceCases(GetParam(), kLargest)) {
-    const DsKernel *cuda = kernelOf(cudaKernels(), c), *ref = kernelOf(refKernels(), c);
+    const DsKernel *cuda = kernelOf(cudaKernels(), c);
     if (!cuda || !cuda->prepare)
       continue; // uses none
-    ASSERT_EQ(
-        difference(c, runKernel(*ref, c), runKernel(*cuda, c, onDevice()), deviceAllowance(c)), "")
-        << c.name;
+    ASSERT_EQ(compareWithRef(cudaKernels(), c, onDevice()).difference, "") << c.name;
   }
 }
 
@@ -186,6 +184,16 @@ TEST(CudaFaults, LabelsAndIndicesAreTold) {
                {}};
   EXPECT_EQ(runKernel(*findKernel(cudaKernels(), "cross_entropy", DType::F32), c, onDevice()).error,
             "fault 1: 3, 3");
+  KernelCase fused{"",
+                   "linear_cross_entropy",
+                   Attrs{},
+                   {x, one(DType::F32, {3, 3}, 1), one(DType::I64, {4}, 3), one(DType::F64, {}, 1)},
+                   {{DType::F32, {}, {}}},
+                   {},
+                   {}};
+  EXPECT_EQ(
+      runKernel(*findKernel(cudaKernels(), fused.op.c_str(), DType::F32), fused, onDevice()).error,
+      "fault 1: 3, 3");
   for (const char *op : {"div", "mod"}) {
     KernelCase z{"",
                  op,
