@@ -36,9 +36,12 @@ public:
       if (op.kind == OpKind::Accumulate && !op.bound.empty() && op.bound[0]->type.rank() == 0)
         loss = op.operands[1];
     useRunningStatistics();
-    program.returns.assign({loss});
+    program.returns.assign({withoutGradients(loss)});
     removeDropout(module, program); // evaluation sees every element
     dropUnneeded();
+    for (Op &op : program.ops)
+      op.phase = Phase::Forward;
+    loss = program.returns[0];
     Value *count = countInput();
     setInverseCount(/*keep=*/false);
     Builder b(module, program);
@@ -85,6 +88,19 @@ private:
         }
       replaceAllUses(op->result(), y, &program);
     }
+  }
+
+  // %loss, %x.grad, ... = linear_cross_entropy_grad %x, %w, %labels, %inv, %inv   ->   %loss = linear_cross_entropy %x, %w, %labels, %inv
+  Value *withoutGradients(Value *loss) {
+    Op *op = loss->def;
+    if (!op || op->kind != OpKind::LinearCrossEntropyGrad)
+      return loss;
+    llvm::SmallVector<Value *, 5> operands(op->operands.begin(), op->operands.begin() + 4);
+    if (op->operands.size() > 5)
+      operands.push_back(op->operands[5]);
+    std::string name = loss->name;
+    module.rename(program, loss, program.uniqueName(name + ".trained"));
+    return builderAt(*op).create(OpKind::LinearCrossEntropy, operands, {name}, op->attrs)->result();
   }
 
   static Value *runningOf(Value *batch) {

@@ -19,12 +19,12 @@ std::string layerOfPath(llvm::StringRef path) {
   return layer;
 }
 
-// The forward ops that use it, by itself or through a bucket's view.
+// The ops that use it to make the loss, by itself or through a bucket's view.
 static void forwardUsers(const Value &v, std::vector<Op *> &users) {
   for (Op *u : v.users)
     if (u->kind == OpKind::View && v.isSymbol())
       forwardUsers(*u->result(), users);
-    else if (u->phase == Phase::Forward)
+    else if (u->phase == Phase::Forward || u->kind == OpKind::LinearCrossEntropyGrad)
       users.push_back(u);
 }
 

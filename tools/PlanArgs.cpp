@@ -80,7 +80,7 @@ static cl::opt<std::string> carry("carry", cl::value_desc("on|off"), cl::cat(cat
                                            "(default: where it costs no memory)"));
 static cl::opt<std::string> fuse("fuse", cl::value_desc("on|off"), cl::cat(category),
                                  cl::desc("One op in the place of several, such as attention\n"
-                                          "(default: on)"));
+                                          "(default: on, where it pays)"));
 static cl::opt<std::string>
     recomputed("recompute", cl::value_desc("none|layers|auto|REGEX"), cl::cat(category),
                cl::desc("What backward computes again instead of keeping: all inside\n"
