@@ -2,18 +2,12 @@
 //
 // Attention without its T x S matrix: a block takes a tile of queries (for the gradients of k and v: of keys) along all tiles of
 // the other, with scores in shared memory. 16 x 16 threads each own every 16th row and column of a tile. Sums are in f32 (f64) in a
-// fixed order, and no two blocks write one element: the bits are always the same.
-#include "kernels/AttentionShape.h"
+// fixed order, and no two blocks write one element: the bits are always the same. 16-bit heads of up to 128 elements go to tensor
+// cores, see AttentionMma.cu.
+#include "kernels/cuda/Attention.cuh"
 #include "kernels/cuda/Block.cuh"
 #include "kernels/cuda/Kernels.h"
 #include "kernels/cuda/Map.cuh"
-
-// What is indexed by the loop's counter is to be in registers.
-#ifdef __CUDACC__
-#define DS_UNROLL _Pragma("unroll")
-#else
-#define DS_UNROLL
-#endif
 
 namespace ds::cuda {
 
@@ -40,17 +34,6 @@ __device__ Rows<T> rowsOf(const T *data, const AttentionAxes &a, int64_t b, int6
                           int64_t count, int64_t width) {
   return {data + b * a.batch + h * a.head, a.row, a.element, count, width};
 }
-
-/// What a kernel gets by value.
-template <typename T> struct AttentionArgs {
-  AttentionShape s;
-  const T *q, *k, *v, *o, *dO;
-  const T *mask;
-  const Bool *seen;
-  T *out, *dq, *dk, *dv;
-  Wide<T> *lse;
-  AttentionAxes lseAxes, dOAxes, dqAxes, dkAxes, dvAxes;
-};
 
 /// Rows [row, row + count) and columns [column, column + kChunk) of `from`, zeros beyond, with `pad` elements to a row.
 template <typename T, typename S>
@@ -125,20 +108,6 @@ __device__ void addTile(V (&acc)[R][C], S &buffer, const Rows<T> &from, int64_t 
   }
 }
 
-/// The score of query t and key j from their product; -inf where it is hidden or beyond the end.
-template <typename T, typename V>
-__device__ V scoreOf(const AttentionArgs<T> &p, V dot, int64_t b, int64_t h, int64_t t, int64_t j) {
-  const AttentionShape &s = p.s;
-  const V none = -static_cast<V>(INFINITY);
-  if (t >= s.queries || j >= s.keys || (s.causal && j > t))
-    return none;
-  int64_t at = b * s.mask.batch + h * s.mask.head + t * s.mask.row + j * s.mask.element;
-  if (p.seen && !p.seen[at].bits)
-    return none;
-  dot *= static_cast<V>(s.scale);
-  return p.mask ? dot + static_cast<V>(value(p.mask[at])) : dot;
-}
-
 template <typename T, int R, int C> __global__ void attentionKernel(AttentionArgs<T> p) {
   using V = Wide<T>;
   constexpr int kTile = R * kSide, kPad = kTile + 1, kParts = kBlock / kTile;
@@ -204,8 +173,7 @@ template <typename T, int R, int C> __global__ void attentionKernel(AttentionArg
     if (part == 0) {
       factors[row] = sum == 0 ? V(0) : V(1) / sum;
       if (t0 + row < s.queries && blockIdx.z == 0)
-        p.lse[b * p.lseAxes.batch + h * p.lseAxes.head + (t0 + row) * p.lseAxes.row] =
-            sum == 0 ? none : top + log(sum);
+        *lseAt(p, b, h, t0 + row) = sum == 0 ? none : top + log(sum);
     }
     __syncthreads();
     DS_UNROLL
@@ -238,8 +206,7 @@ __device__ void loadStatistics(S &delta, S &lse, const AttentionArgs<T> &p, int6
     sum += __shfl_xor_sync(0xffffffffu, sum, lanes);
   if (part == 0) {
     delta[row] = sum;
-    lse[row] = t < p.s.queries ? p.lse[b * p.lseAxes.batch + h * p.lseAxes.head + t * p.lseAxes.row]
-                               : -static_cast<V>(INFINITY);
+    lse[row] = t < p.s.queries ? *lseAt(p, b, h, t) : -static_cast<V>(INFINITY);
   }
 }
 
@@ -428,6 +395,9 @@ const char *attention(const DsLaunch *l, void *) {
     p.q = elem::dataOf<T>(l->ins[0]), p.k = elem::dataOf<T>(l->ins[1]);
     p.v = elem::dataOf<T>(l->ins[2]), p.out = elem::dataOf<T>(l->outs[0]);
     p.lse = elem::dataOf<Wide<T>>(l->outs[1]), p.lseAxes = lseAxes(l->outs[1]);
+    if constexpr (kIsHalf<T>)
+      if (fitsTensorCores(s))
+        return attentionMma(*l, p);
     return s.width <= 4 * kSide ? forward<T, 4>(*l, p) : forward<T, 8>(*l, p);
   });
 }
@@ -451,6 +421,9 @@ const char *attentionGrad(const DsLaunch *l, void *) {
     p.dOAxes = attentionAxes(l->ins[0], rowsFirst), p.dqAxes = attentionAxes(l->outs[0], rowsFirst);
     p.dkAxes = attentionAxes(l->outs[1], rowsFirst),
     p.dvAxes = attentionAxes(l->outs[2], rowsFirst);
+    if constexpr (kIsHalf<T>)
+      if (fitsTensorCores(s))
+        return attentionGradMma(*l, p);
     return std::max(s.depth, s.width) <= 4 * kSide ? backward<T, 4>(*l, p) : backward<T, 8>(*l, p);
   });
 }

@@ -16,7 +16,14 @@
 #define DS_SHARED(T, name, count)                                                                  \
   ::ds::emulated::SharedArray<T> name(count, #name, __FILE__, __LINE__)
 #else
-#define DS_SHARED(T, name, count) __shared__ T name[count]
+#define DS_SHARED(T, name, count) __shared__ __align__(16) T name[count]
+#endif
+
+// Loops over registers: what is indexed by their counters must not lie in memory.
+#ifdef __CUDACC__
+#define DS_UNROLL _Pragma("unroll")
+#else
+#define DS_UNROLL
 #endif
 
 namespace ds::cuda {

@@ -131,6 +131,37 @@ static void products(const Maker &m, List &list) {
       "matmul p^T dy", [m] { return m.matmul(m.scores, m.q, m.q, true); }, m.attention);
 }
 
+// With a causal mask: half of the scores.
+static void attention(const Maker &m, List &list) {
+  const Attrs attrs{{"scale", 0.125}, {"causal", true}, {"rows_first", false}};
+  const Dims lse{m.batch, m.heads, m.seq};
+  list.add(
+      "attention",
+      [m, attrs, lse] {
+        return KernelCase{"",
+                          "attention",
+                          attrs,
+                          {m.numbers(m.q), m.numbers(m.q), m.numbers(m.q)},
+                          {like(m.q), like(lse)},
+                          {},
+                          {}};
+      },
+      m.attention);
+  list.add(
+      "attention_grad",
+      [m, attrs, lse] {
+        return KernelCase{"",
+                          "attention_grad",
+                          attrs,
+                          {m.numbers(m.q), m.numbers(m.q), m.numbers(m.q), m.numbers(m.q),
+                           m.numbers(m.q), m.numbers(lse, 4, 7)},
+                          {like(m.q), like(m.q), like(m.q)},
+                          {},
+                          {}};
+      },
+      2.5 * m.attention);
+}
+
 static void elements(const Maker &m, List &list) {
   list.add("add residual", [m] { return m.binary("add", m.x, m.x); });
   list.add("add bias", [m] { return m.binary("add", m.hidden, {4 * m.width}); });
@@ -326,7 +357,7 @@ static void lossAndUpdate(const Maker &m, List &list) {
 std::vector<ShapeCase> gpt2Kernels(const Gpt2Shape &shape) {
   const Maker m(shape);
   List list;
-  for (auto *group : {products, elements, rows, moves, lossAndUpdate})
+  for (auto *group : {products, attention, elements, rows, moves, lossAndUpdate})
     group(m, list);
   return std::move(list.cases);
 }

@@ -4,6 +4,7 @@
 #include "test/emulation/Fiber.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -11,7 +12,6 @@
 #include <memory>
 #include <mutex>
 #include <random>
-#include <unordered_map>
 #include <vector>
 
 namespace ds::emulated {
@@ -57,7 +57,16 @@ struct Moment {
 /// The last accesses of an element of shared memory.
 struct Shadow {
   Moment write;
-  std::vector<Moment> reads; // since then; the latest of each thread
+  std::vector<Moment>
+      reads; // since then, and since the last barrier of the block; the latest of each thread
+  uint64_t run = 0; // of a block: what an earlier one did is forgotten
+};
+
+/// An array that a kernel declares.
+struct Shared {
+  std::vector<std::byte> bytes;
+  std::vector<Shadow> shadows; // of its elements
+  bool has(const void *p) const { return p >= bytes.data() && p < bytes.data() + bytes.size(); }
 };
 
 struct ThreadState {
@@ -66,8 +75,18 @@ struct ThreadState {
   const char *file = "";
   int line = 0;
   uint32_t mask = 0;
-  uint64_t value = 0;    // given to the others of the warp
-  uint32_t barriers = 0; // of the warp that this thread has passed
+  uint64_t value = 0;     // given to the others of the warp
+  uint32_t barriers = 0;  // of the warp that this thread has passed
+  uint32_t gathers = 0;   // that this thread has taken part in
+  bool gathering = false; // waits, and orders no accesses by that
+};
+
+constexpr size_t kGathered = 24;
+/// What the lanes of a warp give each other, and where. There are two: none writes what another one still reads.
+struct Gathered {
+  std::byte bytes[kWarp * kGathered];
+  uint32_t number[kWarp]; // of the lane's gathers so far
+  int line[kWarp];
 };
 
 /// Stacks of an OS thread; kept, since the system takes longer to make one than many threads run.
@@ -96,7 +115,9 @@ public:
   }
   void *shared(size_t bytes, const char *file, int line);
   void *dynamicBytes() { return dynamic.data(); }
-  void access(const void *p, bool write, const char *name, size_t i, const char *file, int line);
+  const std::byte *gather(const void *mine, size_t bytes, const char *file, int line);
+  void access(const void *p, bool write, const char *name, size_t i, size_t size, const char *file,
+              int line);
   [[noreturn]] void stop(const std::string &message);
   static void fiberMain();
 
@@ -119,9 +140,11 @@ private:
   const char *barrierFile = nullptr; // where the block's threads wait
   int barrierLine = 0;
   Fiber scheduler;
-  std::map<std::pair<const char *, int>, std::vector<std::byte>> declared;
+  std::map<std::pair<const char *, int>, Shared> declared;
+  Shared *latest = nullptr; // that was accessed
+  uint64_t runs = 0;
   std::vector<std::byte> dynamic;
-  std::unordered_map<const void *, Shadow> shadows;
+  std::vector<std::array<Gathered, 2>> gathered; // by warp
 };
 
 thread_local Block *block = nullptr;
@@ -199,7 +222,7 @@ bool Block::release() {
       for (uint32_t k = 0; k < lanes; ++k)
         if (ThreadState &o = threads[first + k]; (mask >> k & 1) && o.what == ThreadState::AtWarp) {
           o.what = ThreadState::Ready;
-          ++o.barriers;
+          o.barriers += !o.gathering;
           any = true;
         }
     }
@@ -235,11 +258,12 @@ std::string Block::run(uint3 index, std::mt19937_64 &random) {
   if (settings().order == Order::Reverse)
     std::reverse(order.begin(), order.end());
   epoch = 0;
+  gathered.clear();
   barrierFile = nullptr;
-  for (auto &[where, bytes] : declared)
-    std::fill(bytes.begin(), bytes.end(), std::byte{0xff});
+  ++runs;
+  for (auto &[where, array] : declared)
+    std::fill(array.bytes.begin(), array.bytes.end(), std::byte{0xff});
   std::fill(dynamic.begin(), dynamic.end(), std::byte{0xff});
-  shadows.clear();
   while (error.empty()) {
     if (settings().order == Order::Random)
       std::shuffle(order.begin(), order.end(), random);
@@ -288,8 +312,26 @@ void Block::wait(int what, uint32_t mask, const char *file, int line) {
 void *Block::shared(size_t bytes, const char *file, int line) {
   auto [it, isNew] = declared.try_emplace({file, line});
   if (isNew)
-    it->second.assign(bytes, std::byte{0xff});
-  return it->second.data();
+    it->second.bytes.assign(bytes, std::byte{0xff});
+  return it->second.bytes.data();
+}
+
+const std::byte *Block::gather(const void *mine, size_t bytes, const char *file, int line) {
+  gathered.resize(count / kWarp + 1);
+  ThreadState &t = self();
+  Gathered &all = gathered[running / kWarp][t.gathers++ % 2];
+  uint32_t own = running % kWarp, number = t.gathers;
+  std::memcpy(all.bytes + own * bytes, mine, bytes);
+  all.number[own] = number;
+  all.line[own] = line;
+  t.gathering = true;
+  wait(ThreadState::AtWarp, UINT32_MAX, file, line);
+  t.gathering = false;
+  for (int l = 0; l < kWarp; ++l)
+    if (!lane(l) || all.number[l] != number || all.line[l] != line)
+      stop(std::string(file) + ":" + std::to_string(line) + ": lane " + std::to_string(l) +
+           " of the warp is not there");
+  return all.bytes;
 }
 
 // Behind a barrier that both passed, or by the same thread.
@@ -299,9 +341,19 @@ bool Block::ordered(const Moment &m) const {
   return m.thread / kWarp == running / kWarp && m.warp < threads[running].barriers;
 }
 
-void Block::access(const void *p, bool write, const char *name, size_t i, const char *file,
-                   int line) {
-  Shadow &s = shadows[p];
+void Block::access(const void *p, bool write, const char *name, size_t i, size_t size,
+                   const char *file, int line) {
+  if (!latest || !latest->has(p))
+    for (auto &[where, array] : declared)
+      if (array.has(p))
+        latest = &array;
+  latest->shadows.resize(latest->bytes.size() / size);
+  Shadow &s = latest->shadows[i];
+  const bool isNew = s.run != runs;
+  if (isNew)
+    s.run = runs, s.write = {};
+  if (isNew || (!s.reads.empty() && s.reads.back().block < epoch))
+    s.reads.clear();
   const Moment *conflict = ordered(s.write) ? nullptr : &s.write;
   for (const Moment &m : s.reads)
     if (write && !conflict && !ordered(m))
@@ -428,13 +480,17 @@ uint32_t ballot(uint32_t mask, bool value, const char *file, int line) {
   return bits;
 }
 
+const std::byte *gatherWarp(const void *mine, size_t bytes, const char *file, int line) {
+  return block->gather(mine, bytes, file, line);
+}
+
 void *sharedBytes(size_t bytes, const char *, const char *file, int line) {
   return block->shared(bytes, file, line);
 }
 void *dynamicShared() { return block->dynamicBytes(); }
-void access(const void *p, bool write, const char *name, size_t i, size_t, const char *file,
+void access(const void *p, bool write, const char *name, size_t i, size_t size, const char *file,
             int line) {
-  block->access(p, write, name, i, file, line);
+  block->access(p, write, name, i, size, file, line);
 }
 void fail(const std::string &message) { block->stop(message); }
 

@@ -50,6 +50,9 @@ void syncWarp(uint32_t mask, const char *file, int line);
 uint64_t exchange(uint32_t mask, uint64_t value, int from, const char *file, int line);
 uint32_t ballot(uint32_t mask, bool value, const char *file, int line);
 int laneOf();
+/// `bytes` (24 at most) of what each of the warp's 32 lanes gives, lane after lane. They stay until the lanes give anew for the
+/// second time. It orders no accesses of memory. Lanes that come to different places, or not at all, are an error.
+const std::byte *gatherWarp(const void *mine, size_t bytes, const char *file, int line);
 
 /// Bytes of the block's shared memory for the declaration at file:line; the same ones for all threads of a block, 0xff at first.
 void *sharedBytes(size_t bytes, const char *name, const char *file, int line);

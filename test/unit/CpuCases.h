@@ -142,6 +142,8 @@ Cases accumulateCases(const std::string &op);
 Cases updateCases(const std::string &op);
 Cases compareCases(const std::string &op);
 Cases divisionCases(const std::string &op); // div, mod
+/// Of attention in 16-bit types.
+Cases headCases(const std::string &op);
 Cases logicCases(const std::string &op);
 Cases testCases(const std::string &op); // is_nan, is_inf
 Cases trackCases(const std::string &op);

@@ -170,4 +170,18 @@ Cases linearLossCases(const std::string &op) {
   return cases;
 }
 
+// Heads of the sizes that tensor cores take, several tiles of queries and of keys. For 16-bit types.
+Cases headCases(const std::string &op) {
+  Cases cases;
+  bool grad = op == "attention_grad";
+  for (const Sizes &s : {Sizes{1, 2, 1, 70, 40, 32, 32},
+                         {1, 1, 1, 70, 68, 48, 64},
+                         {1, 2, 2, 18, 17, 80, 96},
+                         {1, 1, 1, 33, 38, 128, 120}})
+    push(cases, attentionCase(grad, s, cases.size() % 4 != 1, s.heads == 2, nullptr));
+  for (int64_t depth : {64, 128}) // larger than what is emulated
+    push(cases, attentionCase(grad, {1, 4, 2, 200, 333, depth, depth}, depth == 64, true, nullptr));
+  return cases;
+}
+
 } // namespace ds::test

@@ -10,6 +10,8 @@ namespace ds::test {
 
 bool isHalf(DType t) { return t == DType::BF16 || t == DType::F16; }
 
+bool hasHalfKernel(const std::string &op) { return op == "attention" || op == "attention_grad"; }
+
 bool isRowMajor(const KernelCase &c) {
   for (const auto *list : {&c.ins, &c.outs})
     for (const Tensor &t : *list)
@@ -40,6 +42,11 @@ std::vector<KernelCase> deviceCases(const std::string &op, int64_t largest) {
       if (KernelCase h = c; isRowMajor(c) && inHalf(h, half))
         out.push_back(std::move(h));
   }
+  if (hasHalfKernel(op))
+    for (const KernelCase &c : headCases(op))
+      for (DType half : {DType::BF16, DType::F16})
+        if (KernelCase h = c; isSmall(c, largest) && inHalf(h, half, largest))
+          out.push_back(std::move(h));
   return out;
 }
 
@@ -52,6 +59,8 @@ Allowance deviceAllowance(const KernelCase &c) {
   Allowance a = t == DType::F32 ? allowanceOf(c.op) : halfAllowanceOf(c.op, t);
   a.atol *= 8;
   a.rtol *= 8;
+  if (isHalf(t) && hasHalfKernel(c.op)) // tensor cores take probabilities and slopes in 16 bits
+    a.atol += (c.op == "attention" ? 1 : 8) * (t == DType::BF16 ? 0x1p-8 : 0x1p-11);
   for (const char *one : {"sqrt", "reciprocal", "div", "layer_norm", "sin", "cos", "avg_pool"})
     if (c.op == one)
       a.rtol = std::max(a.rtol, 3e-7 * (t == DType::F32 ? 1 : 1e5));

@@ -17,6 +17,9 @@ const DsKernel *kernelOf(KernelTable table, const KernelCase &c);
 /// Cases of an op, row-major ones in 16-bit types, too; only those whose tensors have at most `largest` elements each.
 std::vector<KernelCase> deviceCases(const std::string &op, int64_t largest);
 
+/// Whether the op's kernel for 16-bit types is another one than for f32.
+bool hasHalfKernel(const std::string &op);
+
 /// Sums are in f32 in a tree's order; ref's are in f64.
 Allowance deviceAllowance(const KernelCase &c);
 

@@ -7,6 +7,7 @@
 
 #include "test/emulation/Access.h"
 #include "test/emulation/Grid.h"
+#include "test/emulation/Warp.h"
 
 #include <bit>
 #include <cmath>
