@@ -285,6 +285,7 @@ class ResnetShape:
 RESNET_PRESETS = {
     "tiny": ResnetShape(blocks=1, width=4, image=32, labels=10),
     "18": ResnetShape(blocks=2, width=64, image=224, labels=1000),
+    "18-narrow": ResnetShape(blocks=2, width=4, image=64, labels=10),
 }
 
 

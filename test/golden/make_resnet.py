@@ -3,7 +3,8 @@
 """Write PyTorch's answers for ResNets of torchvision's own blocks, trained with batch normalisation.
 
 `resnet-tiny` is exported to test/models/resnet-tiny by both exporters, one block per stage and 4 channels in the first; its
-answers go to resnet-tiny/. Labels are random: what is compared is arithmetic. A run of more than one rank does as
+answers go to resnet-tiny/. `resnet18-narrow` is ResNet-18 with a sixteenth of its channels, by one exporter and with losses
+alone as answers. Labels are random: what is compared is arithmetic. A run of more than one rank does as
 DistributedDataParallel does: every rank normalises by its own rows and all keep the first rank's running statistics.
 
     RUN.jsonl                per update: loss, gradient norm, learning rate; _f64: the same run in f64
@@ -33,7 +34,9 @@ from export_model import build, export  # noqa: E402
 from make_gpt2 import distance, make_optimizer, norm, write_lines, write_safetensors  # noqa: E402
 
 UPDATES, CLASSES = 20, 10
-RUNS = {"sgd": (1, 0.02), "sgd-4-ranks": (4, 0.004)}  # ranks and learning rate: few rows per rank make noise grow fast
+# Ranks and learning rate: few rows per rank make noise grow fast.
+RUNS = {"sgd": (1, 0.02), "sgd-4-ranks": (4, 0.004)}
+NARROW_RUNS = {"sgd": (1, 0.001), "sgd-2-ranks": (2, 0.001), "sgd-4-ranks": (4, 0.001)}
 
 
 def make_module(preset, size=None):
@@ -84,13 +87,13 @@ def train(make_model, samples, config, ranks, dtype):
     return curve, tensors, evaluate(model, images, labels)
 
 
-def make(make_model, size, rows, samples, exports, out, data, slower=1):
+def make(make_model, size, rows, samples, exports, out, data, runs=None, slower=1, weights=True):
     subprocess.run([sys.executable, ROOT / "test/exec/Inputs/random_images.py", data, str(samples), "3", str(size),
                     str(CLASSES), "1"], check=True)
     for exporter, folder in exports.items():
         export(make_model().eval(), (torch.zeros(rows, 3, size, size),), folder / "model.onnx", input_names=("images",),
                dynamic={"images": {0: "batch"}}, exporter=exporter, external_data=exporter == "dynamo", label=False)
-    for run, (ranks, rate) in RUNS.items():
+    for run, (ranks, rate) in (runs or RUNS).items():
         config = {"train_batch_size": rows,
                   "optimizer": {"type": "SGD", "params": {"lr": rate / slower, "momentum": 0.9}},
                   "zero_allow_untested_optimizer": True, "gradient_clipping": 0.0}
@@ -99,8 +102,9 @@ def make(make_model, size, rows, samples, exports, out, data, slower=1):
         double, final64, held64 = train(make_model, data, config, ranks, torch.float64)
         write_lines(out / f"{run}.jsonl",
                     [{**s, "loss_f64": d["loss"], "grad_norm_f64": d["grad_norm"]} for s, d in zip(single, double)])
-        write_lines(out / f"{run}.eval.jsonl", [{"loss": held, "loss_f64": held64}])
-        write_safetensors(out / f"{run}.weights.safetensors", final)
+        if weights:
+            write_lines(out / f"{run}.eval.jsonl", [{"loss": held, "loss_f64": held64}])
+            write_safetensors(out / f"{run}.weights.safetensors", final)
         noise = max(abs(s["loss"] - d["loss"]) / d["loss"] for s, d in zip(single, double))
         print(f"{out.name} {run}: loss {single[0]['loss']:.4f} -> {single[-1]['loss']:.4f}, fp32 within {noise:.1e} of f64 "
               f"(weights {distance(final, final64):.1e}), evaluated {held:.6f}", flush=True)
@@ -114,13 +118,17 @@ def main():
     torch.set_num_threads(2)
     if args.full:
         args.full.mkdir(parents=True, exist_ok=True)
-        make(lambda: make_module("18", args.size), args.size, 32, 64, {"dynamo": args.full}, args.full, args.full / "data", 16)
+        make(lambda: make_module("18", args.size), args.size, 32, 64, {"dynamo": args.full}, args.full, args.full / "data",
+             slower=16)
     else:
-        (HERE / "resnet-tiny").mkdir(exist_ok=True)
-        folder = HERE.parent / "models/resnet-tiny"
+        for name in ("resnet-tiny", "resnet18-narrow"):
+            (HERE / name).mkdir(exist_ok=True)
+        tiny, narrow = HERE.parent / "models/resnet-tiny", HERE.parent / "models/resnet18-narrow"
         with tempfile.TemporaryDirectory() as data:
-            make(lambda: make_module("tiny"), 32, 32, 64, {"dynamo": folder, "torchscript": folder / "torchscript"},
+            make(lambda: make_module("tiny"), 32, 32, 64, {"dynamo": tiny, "torchscript": tiny / "torchscript"},
                  HERE / "resnet-tiny", pathlib.Path(data))
+            make(lambda: make_module("18-narrow"), 64, 32, 64, {"dynamo": narrow}, HERE / "resnet18-narrow",
+                 pathlib.Path(data), runs=NARROW_RUNS, weights=False)
 
 
 if __name__ == "__main__":

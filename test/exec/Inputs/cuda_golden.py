@@ -14,17 +14,19 @@ import subprocess
 import sys
 
 TEST = pathlib.Path(__file__).resolve().parents[2]
-ROWS = 2  # of a micro-batch, in every export but the ResNet's
+ROWS = 2  # of a micro-batch, in every export but the ResNets'
+IMAGES = {"resnet-tiny": 32, "resnet18-narrow": 64}  # their extents
 
 
 def main(plugins, out, model, run, updates, worlds, stages):
     out = pathlib.Path(out)
     out.mkdir(parents=True, exist_ok=True)
-    images = model == "resnet-tiny"
+    images = IMAGES.get(model)
     data = f"tokens:{TEST}/golden/gpt2-tiny/tokens.bin"
     path = TEST / "models" / model / "dynamo" / "model.onnx"
     if images:
-        subprocess.run([TEST / "exec/Inputs/random_images.py", out / "data", "64", "3", "32", "10", "1"], check=True)
+        subprocess.run([TEST / "exec/Inputs/random_images.py", out / "data", "64", "3", str(images), "10", "1"],
+                       check=True)
         data, path = f"npy:{out}/data", TEST / "models" / model / "model.onnx"
     golden = TEST / "golden" / model
     batch = 32 if images else 8
