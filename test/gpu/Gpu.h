@@ -23,9 +23,11 @@ struct SpeedOptions {
   int64_t copyBytes = int64_t{1} << 30;
   int64_t square = 8192; // of the product that stands for the most there is
   bool oneOfEachOp = false;
+  int64_t images = 32, channels = 64, extent = 56; // of a convolution: ResNet-18's first blocks
 };
 
-/// Rates of copies and of large products, then of each kernel of an update of GPT-2 in f32 and bf16. Null, or what failed.
+/// Rates of copies and of large products, then of each kernel of an update of GPT-2 and of a convolution and its gradients, in f32 and
+/// bf16. Null, or what failed.
 const char *measureSpeed(const Gpu &gpu, const SpeedOptions &o);
 
 /// "text" with quotes and backslashes escaped.

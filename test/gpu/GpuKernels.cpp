@@ -88,7 +88,7 @@ int run(int argc, char **argv) {
     return parity(gpu, largestOf(info), {argv + 2, argv + argc});
   SpeedOptions o;
   if (argc > 2 && !std::strcmp(argv[2], "small"))
-    o = {1, 8, 32, 2, 67, 0, 1 << 16, 32, true};
+    o = {1, 8, 32, 2, 67, 0, 1 << 16, 32, true, 2, 4, 8};
   const char *m = measureSpeed(gpu, o);
   return m ? complain(m) : 0;
 }

@@ -120,6 +120,24 @@ KernelCase square(int64_t n) {
           {}};
 }
 
+// Windows of 3 x 3 that move by 1.
+KernelCase convolution(const std::string &op, const SpeedOptions &o) {
+  std::vector<int64_t> x = {o.images, o.channels, o.extent, o.extent},
+                       w = {o.channels, o.channels, 3, 3};
+  Attrs attrs{{"low", std::vector<int64_t>{1, 1}}, {"high", std::vector<int64_t>{1, 1}}};
+  bool forWeight = op == "conv_grad_weight";
+  if (op != "conv")
+    attrs.set("dims", forWeight ? w : x);
+  auto next = [i = 0]() mutable { return (i++ * 37 % 101) / 50.0 - 1; };
+  return {"",
+          op,
+          attrs,
+          {tensor(DType::F32, x, next), tensor(DType::F32, forWeight ? x : w, next)},
+          {{DType::F32, forWeight ? w : x, {}}},
+          {},
+          {}};
+}
+
 } // namespace
 
 const char *measureSpeed(const Gpu &gpu, const SpeedOptions &o) {
@@ -145,6 +163,17 @@ const char *measureSpeed(const Gpu &gpu, const SpeedOptions &o) {
         continue;
       if (const char *m =
               measureKernel(gpu, o, "kernel", s.name + (half ? " bf16" : " f32"), c, s.flops))
+        return m;
+    }
+  double products = 9.0 * static_cast<double>(o.images * o.extent * o.extent) *
+                    static_cast<double>(o.channels * o.channels);
+  for (const char *op : {"conv", "conv_grad_input", "conv_grad_weight"})
+    for (bool half : {false, true}) {
+      KernelCase c = convolution(op, o);
+      if (half && !inHalf(c, DType::BF16, kAny))
+        continue;
+      if (const char *m = measureKernel(
+              gpu, o, "kernel", std::string(op) + (half ? " bf16" : " f32"), c, 2 * products))
         return m;
     }
   return nullptr;

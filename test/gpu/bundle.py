@@ -11,7 +11,9 @@ from session import ROOT
 
 PROGRAMS = ("dsexec", "dsplan", "gpu_kernels")
 FILES = ("tools/gpu_check", "tools/export_families.py", "test/gpu", "test/bench/big_models.py", "test/bench/torch_gpt2.py",
-         "test/exec/Inputs/compare_log.py", "test/models/gpt2-tiny", "test/golden/gpt2-tiny", "test/golden/gpt2-small", "models", "data")
+         "test/exec/Inputs/compare_log.py", "test/exec/Inputs/random_images.py", "test/exec/Inputs/write_npy.py",
+         "test/models/gpt2-tiny", "test/models/resnet18-narrow", "test/golden/gpt2-tiny", "test/golden/gpt2-small",
+         "test/golden/resnet18-narrow", "models", "data")
 # Every Linux has these, and they must be its own.
 SYSTEM = re.compile(r"^(linux-vdso|ld-linux|libc|libm|libdl|librt|libpthread|libgcc_s|libstdc\+\+|libcuda|libresolv)[.\-]")
 LIMIT = 64 << 20

@@ -36,7 +36,13 @@ def device(s):
 
 
 def parity(s):
-    """Every row of the plugin against the reference kernels."""
+    """Every row of the plugin against the reference kernels; what libraries compute, by our own kernels, too."""
+    rows_of(s, "rows", ["add", "softmax", "adam"] if s.emulated else [], s.environment())
+    own = ["conv"] if s.emulated else ["matmul", "conv", "conv_grad_input", "conv_grad_weight"]
+    rows_of(s, "rows without libraries", own, dict(s.environment(), DS_CUDA_LIBRARIES="none"))
+
+
+def rows_of(s, what, rows, environment):
     count = {"rows": 0, "cases": 0, "failures": 0}
 
     def line(text):
@@ -47,12 +53,11 @@ def parity(s):
         count["cases"] += r["cases"]
         if r["failure"]:
             count["failures"] += 1
-            s.row(r["row"], r["failure"], "", "FAIL")
+            s.row(r["row"], r["failure"], what, "FAIL")
 
-    rows = ["add", "softmax", "adam"] if s.emulated else []
-    status, text = s.run([s.tool("gpu_kernels"), "parity", *rows], 100, line)
+    status, text = s.run([s.tool("gpu_kernels"), "parity", *rows], 100, line, environment)
     bad = count["failures"] or status not in (0, 1)
-    s.row("rows", f"{count['rows']} of {count['cases']} cases, {count['failures']} wrong", "ref", "FAIL" if bad else "ok", **count)
+    s.row(what, f"{count['rows']} of {count['cases']} cases, {count['failures']} wrong", "ref", "FAIL" if bad else "ok", **count)
     if status not in (0, 1):
         s.row("gpu_kernels", last_line(text), f"exit status {status}", "FAIL")
 
@@ -68,8 +73,13 @@ def golden(s):
              (small, "gpt2-small", "adamw-8", data, ["--dim", "seq=64"], 50),
              (small, "gpt2-small", "sgd-8", data, ["--dim", "seq=64"], 50)]
     world = s.args.world_size
+    if world in (1, 2, 4):  # a ResNet normalises by the rows of a rank
+        images = s.folder / "images"
+        s.run([sys.executable, ROOT / "test/exec/Inputs/random_images.py", images, 64, 3, 64, 10, 1], 120)
+        cases.append((ROOT / "test/models/resnet18-narrow/model.onnx", "resnet18-narrow", "sgd" if world == 1 else f"sgd-{world}-ranks",
+                      f"npy:{images}", ["--micro-batch", 32 // world], 5 if world == 4 else 20))
     if s.emulated:
-        cases = [cases[0][:5] + (1,)]
+        cases = [c[:5] + (1,) for c in (cases[0], *cases[4:])]
     for model, folder, run, source, flags, steps in cases:
         flags = flags + ["--config", ROOT / f"test/golden/{folder}/{run}.ds_config.json", "--world-size", world, *CE, "--data", source,
                          "--no-shuffle", "--steps", steps]
@@ -79,7 +89,7 @@ def golden(s):
         if s.dsexec(model, flags, 60, log) is None:
             continue
         compare = [ROOT / "test/exec/Inputs/compare_log.py", log, ROOT / f"test/golden/{folder}/{run}.jsonl"]
-        status, text = s.run([sys.executable, *compare, *(["0", steps] if s.emulated else [])], 20)
+        status, text = s.run([sys.executable, *compare, *(["0", steps] if s.emulated or steps == 5 else [])], 20)
         s.row(f"{folder} {run}, {steps} updates", text.splitlines()[0], "PyTorch, within compare_log.py's allowance",
               "ok" if status == 0 else "FAIL")
 
