@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The shape rule of pointwise groups.
+// The shape rule of pointwise groups: every step's own rule, in turn.
+#include "ir/PointwiseBody.h"
 #include "ir/ShapesCommon.h"
 
 namespace ds {
 
-// pointwise (x...): all broadcast.
+// pointwise (x...): what the last step of the body gives; operands and steps broadcast to it.
 Status shapePointwise(const ShapeArgs &c) {
-  Dims dims = c.in[0].dims;
-  for (size_t i = 1; i < c.in.size(); ++i) {
-    TRY_ASSIGN(dims, broadcastDims(c, dims, c.in[i].dims, "pointwise_1"));
-  }
-  return addResult(c, c.in[0].dtype, std::move(dims));
+  auto body = parsePointwise(c.attrs.s("body"), static_cast<int>(c.in.size()));
+  if (!body.ok())
+    return c.error(body.status().entries()[0].text, "pointwise_1");
+  auto types = pointwiseTypes(*body, c.in);
+  if (!types.ok())
+    return c.error(types.status().entries()[0].text, "pointwise_2");
+  return addResult(c, types->back().dtype, types->back().dims);
 }
 
 } // namespace ds

@@ -3,18 +3,9 @@
 // Elementwise functions of two f32 operands, broadcast as in numpy.
 #include "kernels/cpu/Half.h"
 #include "kernels/cpu/Kernels.h"
+#include "kernels/cpu/RowFunctions.h"
 
 #include <cstring>
-
-#ifndef DS_CPU_BINARY_KINDS
-#define DS_CPU_BINARY_KINDS
-namespace ds::cpu {
-enum class Binary { Add, Sub, Mul, Div, Max, Min, ReluGrad, TanhGrad, GeluTanhGrad, GeluErfGrad };
-/// A step of 0 repeats the first element; otherwise it is 1.
-using BinaryRun = void (*)(const float *a, int stepA, const float *b, int stepB, float *out,
-                           int64_t n);
-} // namespace ds::cpu
-#endif
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/Binary.cpp"
@@ -91,6 +82,8 @@ HWY_AFTER_NAMESPACE();
 namespace ds::cpu {
 HWY_EXPORT(binaryRun);
 
+BinaryRun rowFunction(Binary k) { return HWY_DYNAMIC_DISPATCH(binaryRun)(k); }
+
 template <Binary K> class BinaryKernel {
 public:
   const char *prepare(const DsLaunch &l) {
@@ -102,7 +95,7 @@ public:
     Binary kind = K;
     if (K == Binary::GeluTanhGrad && !flag(l, "tanh"))
       kind = Binary::GeluErfGrad;
-    range = HWY_DYNAMIC_DISPATCH(binaryRun)(kind);
+    range = rowFunction(kind);
     threads = l.threads;
     return loop.init(l.outs[0], l.ins, 2);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The iteration space of elementwise and movement kernels: up to four operands with any strides,
+// The iteration space of elementwise and movement kernels: a few operands with any strides,
 // broadcasting resolved (stride 0), axes of extent 1 dropped and mergeable axes merged. The innermost axis
 // is handed to a kernel as one run; runs are cut into pieces by shape alone and split over threads.
 #pragma once
@@ -15,7 +15,7 @@
 
 namespace ds::cpu {
 
-inline constexpr int kLoopOperands = 4;
+inline constexpr int kLoopOperands = 9;
 
 /// Element offsets, one per operand.
 using Offsets = std::array<int64_t, kLoopOperands>;

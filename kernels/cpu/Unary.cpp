@@ -3,33 +3,9 @@
 // Elementwise functions of one operand of f32, bf16 or f16.
 #include "kernels/cpu/Half.h"
 #include "kernels/cpu/Kernels.h"
+#include "kernels/cpu/RowFunctions.h"
 
 #include <cstring>
-
-#ifndef DS_CPU_UNARY_KINDS
-#define DS_CPU_UNARY_KINDS
-namespace ds::cpu {
-enum class Unary {
-  Neg,
-  Abs,
-  Sign,
-  Exp,
-  Log,
-  Sqrt,
-  Reciprocal,
-  Tanh,
-  Sigmoid,
-  Erf,
-  Floor,
-  Ceil,
-  Round,
-  Relu,
-  GeluTanh,
-  GeluErf
-};
-using UnaryRun = void (*)(const float *a, float *out, int64_t n);
-} // namespace ds::cpu
-#endif
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/Unary.cpp"
@@ -121,6 +97,8 @@ HWY_AFTER_NAMESPACE();
 namespace ds::cpu {
 HWY_EXPORT(unaryRun);
 
+UnaryRun rowFunction(Unary k) { return HWY_DYNAMIC_DISPATCH(unaryRun)(k); }
+
 /// K, or for gelu the form that the attribute asks for.
 template <Unary K> class UnaryKernel {
 public:
@@ -132,7 +110,7 @@ public:
     Unary kind = K;
     if (K == Unary::GeluTanh && !flag(l, "tanh"))
       kind = Unary::GeluErf;
-    range = HWY_DYNAMIC_DISPATCH(unaryRun)(kind);
+    range = rowFunction(kind);
     threads = l.threads;
     return loop.init(l.outs[0], l.ins, 1);
   }

@@ -1,45 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Elementwise ops of two operands. Integers wrap.
+#include "kernels/cuda/Functions.cuh"
 #include "kernels/cuda/Kernels.h"
-#include "kernels/cuda/Map.cuh"
 
 namespace ds::cuda {
 
-template <typename V>
-inline constexpr bool kIsInt = std::is_integral_v<V> && !std::is_same_v<V, bool>;
-
-/// Sums and products of integers as unsigned ones: they wrap.
-template <typename V> __device__ auto wide(V v) {
-  if constexpr (kIsInt<V>)
-    return static_cast<uint64_t>(v);
-  else
-    return v;
-}
-
-#define BINARY(name, types, toBool, expr)                                                          \
-  struct name##Fn {                                                                                \
-    template <typename V> __device__ auto operator()(V a, V b) const {                             \
-      return static_cast<std::conditional_t<toBool, bool, V>>(expr);                               \
-    }                                                                                              \
-  };                                                                                               \
+#define BINARY(name, types, toBool)                                                                \
   const char *name(const DsLaunch *l, void *) { return mapBinary<types, toBool>(*l, name##Fn()); }
 
-BINARY(add, Numbers, false, wide(a) + wide(b))
-BINARY(sub, Numbers, false, wide(a) - wide(b))
-BINARY(mul, Numbers, false, wide(a) * wide(b))
-BINARY(maxOf, Numbers, false, a != a ? a : b != b ? b : a < b ? b : a)
-BINARY(minOf, Numbers, false, a != a ? a : b != b ? b : b < a ? b : a)
-BINARY(eq, Everything, true, a == b)
-BINARY(lt, Numbers, true, a < b)
-BINARY(le, Numbers, true, a <= b)
-BINARY(gt, Numbers, true, a > b)
-BINARY(ge, Numbers, true, a >= b)
-BINARY(andOf, Bools, false, a &&b)
-BINARY(orOf, Bools, false, a || b)
-BINARY(xorOf, Bools, false, a != b)
-BINARY(reluGrad, Floats, false, b > V(0) ? a : V(0))
-BINARY(tanhGrad, Floats, false, a *(V(1) - b * b))
+BINARY(add, Numbers, false)
+BINARY(sub, Numbers, false)
+BINARY(mul, Numbers, false)
+BINARY(maxOf, Numbers, false)
+BINARY(minOf, Numbers, false)
+BINARY(eq, Everything, true)
+BINARY(lt, Numbers, true)
+BINARY(le, Numbers, true)
+BINARY(gt, Numbers, true)
+BINARY(ge, Numbers, true)
+BINARY(andOf, Bools, false)
+BINARY(orOf, Bools, false)
+BINARY(xorOf, Bools, false)
+BINARY(reluGrad, Floats, false)
+BINARY(tanhGrad, Floats, false)
 
 /// An integer divisor of zero is a fault, and the lowest value by -1 wraps.
 struct DivFn {
@@ -79,12 +63,6 @@ const char *mod(const DsLaunch *l, void *) {
   return mapBinary<Numbers>(*l, ModFn{flag(*l, "fmod"), l->fault, l->id});
 }
 
-struct GeluGradFn {
-  bool tanhForm;
-  template <typename V> __device__ V operator()(V dy, V x) const {
-    return dy * geluSlope(x, tanhForm);
-  }
-};
 const char *geluGrad(const DsLaunch *l, void *) {
   return mapBinary<Floats>(*l, GeluGradFn{flag(*l, "tanh")});
 }

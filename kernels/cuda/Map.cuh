@@ -78,23 +78,4 @@ const char *mapBinary(const DsLaunch &l, F f) {
   });
 }
 
-template <typename V> __device__ V gelu(V x, bool tanhForm) {
-  constexpr V kScale = V(0.79788456080286535588), kCube = V(0.044715),
-              kRoot = V(0.70710678118654752440);
-  if (tanhForm)
-    return V(0.5) * x * (V(1) + tanh(kScale * (x + kCube * x * x * x)));
-  return V(0.5) * x * (V(1) + erf(x * kRoot));
-}
-template <typename V> __device__ V geluSlope(V x, bool tanhForm) {
-  constexpr V kScale = V(0.79788456080286535588), kCube = V(0.044715),
-              kRoot = V(0.70710678118654752440);
-  constexpr V kDensity = V(0.39894228040143267794); // 1 / sqrt(2 pi)
-  if (tanhForm) {
-    V t = tanh(kScale * (x + kCube * x * x * x));
-    return V(0.5) * (V(1) + t) +
-           V(0.5) * x * (V(1) - t * t) * kScale * (V(1) + V(3) * kCube * x * x);
-  }
-  return V(0.5) * (V(1) + erf(x * kRoot)) + x * exp(V(-0.5) * x * x) * kDensity;
-}
-
 } // namespace ds::cuda

@@ -1,38 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Elementwise ops of one operand. 16-bit types are computed in f32.
+#include "kernels/cuda/Functions.cuh"
 #include "kernels/cuda/Kernels.h"
-#include "kernels/cuda/Map.cuh"
 
 namespace ds::cuda {
 
-#define UNARY(name, dispatch, expr)                                                                \
-  struct name##Fn {                                                                                \
-    template <typename V> __device__ V operator()(V x) const { return static_cast<V>(expr); }      \
-  };                                                                                               \
+#define UNARY(name, dispatch)                                                                      \
   const char *name(const DsLaunch *l, void *) { return mapUnary<dispatch>(*l, name##Fn()); }
 
-UNARY(neg, Numbers, -x)
-UNARY(abs, Numbers, x < V(0) ? -x : x == V(0) ? V(0) : x)
-UNARY(sign, Numbers, x > V(0) ? V(1) : x < V(0) ? V(-1) : x)
-UNARY(relu, Numbers, x > V(0) || x != x ? x : V(0))
-UNARY(expOf, Floats, exp(x))
-UNARY(logOf, Floats, log(x))
-UNARY(sqrtOf, Floats, sqrt(x))
-UNARY(reciprocal, Floats, V(1) / x)
-UNARY(tanhOf, Floats, tanh(x))
-UNARY(sigmoid, Floats, V(1) / (V(1) + exp(-x)))
-UNARY(erfOf, Floats, erf(x))
-UNARY(sinOf, Floats, sin(x))
-UNARY(cosOf, Floats, cos(x))
-UNARY(floorOf, Floats, floor(x))
-UNARY(ceilOf, Floats, ceil(x))
-UNARY(roundOf, Floats, rint(x))
+UNARY(neg, Numbers)
+UNARY(abs, Numbers)
+UNARY(sign, Numbers)
+UNARY(relu, Numbers)
+UNARY(expOf, Floats)
+UNARY(logOf, Floats)
+UNARY(sqrtOf, Floats)
+UNARY(reciprocal, Floats)
+UNARY(tanhOf, Floats)
+UNARY(sigmoid, Floats)
+UNARY(erfOf, Floats)
+UNARY(sinOf, Floats)
+UNARY(cosOf, Floats)
+UNARY(floorOf, Floats)
+UNARY(ceilOf, Floats)
+UNARY(roundOf, Floats)
 
-struct GeluFn {
-  bool tanhForm;
-  template <typename V> __device__ V operator()(V x) const { return gelu(x, tanhForm); }
-};
 const char *geluOf(const DsLaunch *l, void *) {
   return mapUnary<Floats>(*l, GeluFn{flag(*l, "tanh")});
 }

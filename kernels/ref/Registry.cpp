@@ -34,6 +34,8 @@ static const char *checkRanks(const DsLaunch *l, void **) {
 
 static const DsKernel rows[] = {
 #define REF(op, dtypes, run) {op, dtypes, ref::checkRanks, ref::run, nullptr, nullptr, nullptr},
+#define REF_STATE(op, dtypes, run)                                                                 \
+  {op, dtypes, ref::run##Prepare, ref::run, ref::run##Destroy, nullptr, nullptr},
 #include "kernels/Kernels.def"
 };
 

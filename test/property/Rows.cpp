@@ -45,6 +45,7 @@ const std::vector<std::pair<OpKind, const char *>> &notDrawn() {
       {OpKind::CrossEntropyGrad, gradient},
       {OpKind::MseGrad, gradient},
       {OpKind::Copy, pass},
+      {OpKind::Pointwise, pass},
       {OpKind::View, pass},
       {OpKind::Own, pass},
       {OpKind::Pack, pass},

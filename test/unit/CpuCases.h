@@ -122,6 +122,8 @@ Cases binaryCases(const std::string &op);
 Cases powCases(const std::string &op);
 Cases whereCases(const std::string &op);
 Cases castCases(const std::string &op);
+Cases pointwiseCases(const std::string &op);
+Cases wideGroupCases(const std::string &op); // pointwise of f64 and bool alone
 Cases dropoutCases(const std::string &op);
 Cases moveCases(const std::string &op);
 Cases concatCases(const std::string &op);

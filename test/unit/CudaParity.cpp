@@ -31,9 +31,9 @@ static bool isSmall(const KernelCase &c, int64_t largest) {
 std::vector<KernelCase> deviceCases(const std::string &op, int64_t largest) {
   std::vector<KernelCase> out;
   std::vector<KernelCase> cases = casesOf(op);
-  if (op == "div") // of integers, which the cpu device leaves to ref
-    for (KernelCase &c : divisionCases(op))
-      cases.push_back(std::move(c));
+  // What the cpu device leaves to ref: divisions of integers, groups of f64 and bool.
+  Cases more = op == "div" ? divisionCases(op) : op == "pointwise" ? wideGroupCases(op) : Cases();
+  cases.insert(cases.end(), more.begin(), more.end());
   for (const KernelCase &c : cases) {
     if (!isSmall(c, largest))
       continue;

@@ -30,8 +30,8 @@ LAYERS = [
 ]
 
 # What kernels may take from core: element types and the quantum, the error type, the binned sum of norms, random numbers,
-# the mark of arithmetic that devices share.
-KERNEL_CORE = r"ir/(DType|DTypes|Type|Status|Bins|Philox|HostDevice)\.(h|def)$"
+# the mark of arithmetic that devices share, bodies of pointwise ops.
+KERNEL_CORE = r"ir/(DType|DTypes|Type|Status|Bins|Philox|HostDevice|PointwiseBody)\.(h|def)$"
 
 # layer: layers it may include besides itself.
 MAY_INCLUDE = {
