@@ -14,9 +14,7 @@ using testing::HasSubstr;
 
 /// Rows of 16 or 8 elements at multiples of 16 bytes, with 8 elements between them.
 constexpr int kRow = 24;
-template <typename T> struct Matrix {
-  T of[16][kRow];
-};
+template <typename T> struct Matrix { T of[16][kRow]; };
 
 template <typename T> Matrix<T> randomMatrix(unsigned seed) {
   std::mt19937 random(seed);
