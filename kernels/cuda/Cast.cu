@@ -3,6 +3,7 @@
 // cast, where, fill, iota.
 #include "kernels/cuda/Kernels.h"
 #include "kernels/cuda/Map.cuh"
+#include "kernels/cuda/Pack.cuh"
 
 #include <limits>
 
@@ -82,6 +83,15 @@ struct AnyCastBody {
   }
 };
 
+// What mixed precision casts most.
+template <typename T>
+constexpr bool kIsShort =
+    std::is_same_v<T, float> || std::is_same_v<T, BF16> || std::is_same_v<T, F16>;
+template <typename To, typename From>
+__global__ void castKernel(To *out, const From *x, int64_t n) {
+  roundAll(out, x, n);
+}
+
 static bool hasOwnKernels(uint8_t t) {
   auto d = static_cast<DType>(t);
   return isFloat(d) || d == DType::I64 || d == DType::I32 || d == DType::Bool;
@@ -95,9 +105,14 @@ const char *cast(const DsLaunch *l, void *) {
     return Everything::dispatch(l->outs[0].dtype, [&](auto toTag) {
       using From = typename decltype(fromTag)::Type;
       using To = typename decltype(toTag)::Type;
-      return launchElements(
-          *l, CastBody<To, From>{elem::dataOf<To>(l->outs[0]), elem::dataOf<From>(l->ins[0])},
-          stridedOf(l->outs[0], l->ins[0]));
+      To *to = elem::dataOf<To>(l->outs[0]);
+      const From *from = elem::dataOf<From>(l->ins[0]);
+      const auto strided = stridedOf(l->outs[0], l->ins[0]);
+      if constexpr (kIsShort<From> && kIsShort<To> && !std::is_same_v<From, To>)
+        if (strided.isFlat() && strided.count > 0)
+          return launch(castKernel<To, From>, gridFor(strided.count, 8 * kBlock), dim3(kBlock), 0,
+                        streamOf(*l), to, from, strided.count);
+      return launchElements(*l, CastBody<To, From>{to, from}, strided);
     });
   });
 }

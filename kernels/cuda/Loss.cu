@@ -5,6 +5,7 @@
 #include "kernels/cuda/Block.cuh"
 #include "kernels/cuda/Kernels.h"
 #include "kernels/cuda/Map.cuh"
+#include "kernels/cuda/Pack.cuh"
 
 namespace ds::cuda {
 
@@ -33,16 +34,15 @@ struct Labels {
 template <typename T>
 __global__ void lseKernel(Wide<T> *lse, const T *logits, int64_t rows, int64_t classes) {
   using A = Wide<T>;
+  const bool wide = isPacked(logits);
   for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
     const T *from = logits + r * classes;
     A top = -INFINITY, sum = 0;
-    for (int64_t k = threadIdx.x; k < classes; k += blockDim.x) {
-      A v = value(from[k]);
-      top = v > top ? v : top;
-    }
+    readRows(
+        classes, wide, [&](int64_t, A v) { top = v > top ? v : top; }, from);
     top = overBlock<Max>(top);
-    for (int64_t k = threadIdx.x; k < classes; k += blockDim.x)
-      sum += exp(value(from[k]) - top);
+    readRows(
+        classes, wide, [&](int64_t, A v) { sum += exp(v - top); }, from);
     sum = overBlock<Sum>(sum);
     if (threadIdx.x == 0)
       lse[r] = top + static_cast<A>(log(sum));
@@ -69,14 +69,18 @@ __global__ void lossGradKernel(T *dx, const T *logits, Labels labels, const Wide
                                const double *inv, int64_t rows) {
   using A = Wide<T>;
   const A factor = static_cast<A>(*inv);
+  const bool wide = isPacked(dx) && isPacked(logits);
   for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
     int64_t label = labels.at(r);
     bool counts = labels.counts(label);
-    for (int64_t k = threadIdx.x; k < labels.classes; k += blockDim.x) {
-      int64_t at = r * labels.classes + k;
-      A p = exp(value(logits[at]) - lse[r]) - A(k == label);
-      dx[at] = rounded<T>(counts ? p * factor : A(0));
-    }
+    const A shift = lse[r];
+    mapRows(
+        dx + r * labels.classes, labels.classes, wide,
+        [&](int64_t k, A v) {
+          A p = exp(v - shift) - A(k == label);
+          return counts ? p * factor : A(0);
+        },
+        logits + r * labels.classes);
   }
 }
 

@@ -4,6 +4,7 @@
 // touched; padding, which is in no run, never is.
 #include "kernels/OptimizerMath.h"
 #include "kernels/cuda/Kernels.h"
+#include "kernels/cuda/Pack.cuh"
 #include "kernels/cuda/Runs.cuh"
 
 namespace ds::cuda {
@@ -17,6 +18,28 @@ struct UpdateScalars {
   const double *b1t, *b2t;
 };
 
+/// f(gradient, elements of the states...) for this thread's elements of the run, which it may change: packs at once where all are aligned.
+template <typename T, typename F, typename... Ts>
+__device__ void updateRun(const DsRun &run, F f, const T *g, Ts *...states) {
+  constexpr int kSize = Pack<T>::kCount;
+  const bool wide = isPacked(g) && (isPacked(states) && ...);
+  for (int64_t at = (run.begin / kSize + firstIndex()) * kSize; at < run.end;
+       at += indexStep() * kSize) {
+    if (!wide || at < run.begin || at + kSize > run.end) {
+      for (int64_t i = at < run.begin ? run.begin : at; i < at + kSize && i < run.end; ++i)
+        f(g[i], states[i]...);
+      continue;
+    }
+    auto each = [&](const Pack<T> &gs, Pack<Ts>... packs) {
+      DS_UNROLL
+      for (int k = 0; k < kSize; ++k)
+        f(gs.of[k], packs.of[k]...);
+      (putPack(states, at, true, packs), ...);
+    };
+    each(packAt<kSize>(g, at, true), packAt<kSize>(states, at, true)...);
+  }
+}
+
 template <typename T>
 __global__ void adamKernel(T *p, T *m, T *v, const T *g, RunList runs, UpdateScalars u,
                            AdamConfig c) {
@@ -25,8 +48,10 @@ __global__ void adamKernel(T *p, T *m, T *v, const T *g, RunList runs, UpdateSca
   DsRun run = runOf(runs);
   const AdamScalars<T> s =
       adamScalars<T>(c, u.lr[run.group], u.decay[run.group], *u.clip, *u.b1t, *u.b2t);
-  for (int64_t i = run.begin + firstIndex(); i < run.end; i += indexStep())
-    adamElement(s, g[i], p[i], m[i], v[i]);
+  updateRun(
+      run,
+      [&](T grad, T &param, T &first, T &second) { adamElement(s, grad, param, first, second); }, g,
+      p, m, v);
 }
 
 template <typename T>
@@ -36,13 +61,13 @@ __global__ void sgdKernel(T *p, T *m, const T *g, RunList runs, UpdateScalars u,
     return;
   DsRun run = runOf(runs);
   const SgdScalars<T> s = sgdScalars<T>(momentum, u.lr[run.group], u.decay[run.group], *u.clip);
-  for (int64_t i = run.begin + firstIndex(); i < run.end; i += indexStep())
-    sgdElement(s, nesterov, g[i], p[i], m[i]);
+  updateRun(
+      run, [&](T grad, T &param, T &state) { sgdElement(s, nesterov, grad, param, state); }, g, p,
+      m);
 }
 
-template <bool kBf16> __global__ void roundKernel(uint16_t *to, const float *p, int64_t n) {
-  for (int64_t i = firstIndex(); i < n; i += indexStep())
-    to[i] = kBf16 ? bf16Bits(p[i]) : f16Bits(p[i]);
+template <typename To> __global__ void roundKernel(To *to, const float *p, int64_t n) {
+  roundAll(to, p, n);
 }
 
 template <typename F> const char *dispatchArith(uint8_t t, F f) {
@@ -50,7 +75,7 @@ template <typename F> const char *dispatchArith(uint8_t t, F f) {
 }
 
 dim3 gridOf(const RunList &list, int64_t longest) {
-  return dim3(gridFor(longest).x, static_cast<unsigned>(list.count));
+  return dim3(gridFor(longest, 2 * kBlock).x, static_cast<unsigned>(list.count));
 }
 
 // Groups index lr and decay: known on the host.
@@ -92,10 +117,12 @@ const char *adamRound(const DsLaunch *l, void *) {
   int64_t n = elems(l->outs[1]);
   if (n == 0)
     return nullptr;
-  auto *kernel =
-      static_cast<DType>(l->outs[0].dtype) == DType::BF16 ? roundKernel<true> : roundKernel<false>;
-  return launch(kernel, gridFor(n), dim3(kBlock), 0, streamOf(*l),
-                elem::dataOf<uint16_t>(l->outs[0]), elem::dataOf<float>(l->outs[1]), n);
+  auto round = [&](auto *to) {
+    return launch(roundKernel<std::remove_reference_t<decltype(*to)>>, gridFor(n, 8 * kBlock),
+                  dim3(kBlock), 0, streamOf(*l), to, elem::dataOf<float>(l->outs[1]), n);
+  };
+  return static_cast<DType>(l->outs[0].dtype) == DType::BF16 ? round(elem::dataOf<BF16>(l->outs[0]))
+                                                             : round(elem::dataOf<F16>(l->outs[0]));
 }
 
 // (g, p, m, lr, decay, clip, skip) -> p, m in place.

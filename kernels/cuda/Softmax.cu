@@ -4,6 +4,7 @@
 #include "kernels/cuda/Block.cuh"
 #include "kernels/cuda/Kernels.h"
 #include "kernels/cuda/Map.cuh"
+#include "kernels/cuda/Pack.cuh"
 
 namespace ds::cuda {
 
@@ -13,7 +14,16 @@ namespace {
 struct Lines {
   Strided<3> at;
   int64_t n = 0, step[3];
+
+  /// Line `k` of tensor `which`.
+  template <typename T> __device__ Line<T> of(int which, T *data, const int64_t (&at)[3]) const {
+    return {data + at[which], step[which]};
+  }
 };
+/// Whether a line's packs are accesses of 16 bytes.
+template <typename T> __device__ bool isWide(const Line<T> &l) {
+  return l.step == 1 && isPacked(l.data);
+}
 Lines linesOf(const DsLaunch &l) {
   const DsTensor &out = l.outs[0], &a = l.ins[0], &b = l.ins[l.numIns - 1];
   int64_t axis = attr(l, "axis").i;
@@ -34,21 +44,23 @@ template <typename T, bool kLog> __global__ void softmaxKernel(T *y, const T *x,
   for (int64_t k = blockIdx.x; k < lines.at.count; k += gridDim.x) {
     int64_t at[3];
     lines.at.offsets(k, at);
+    const auto from = lines.of(1, x, at);
+    const auto to = lines.of(0, y, at);
+    const bool wide = isWide(from) && isWide(to);
     A top = -INFINITY;
-    for (int64_t i = threadIdx.x; i < lines.n; i += blockDim.x) {
-      A v = value(x[at[1] + i * lines.step[1]]);
-      top = v > top ? v : top; // NaN shows in the sum
-    }
+    readRows(
+        lines.n, wide, [&](int64_t, A v) { top = v > top ? v : top; },
+        from); // NaN shows in the sum
     top = overBlock<Max>(top);
     A sum = 0;
-    for (int64_t i = threadIdx.x; i < lines.n; i += blockDim.x)
-      sum += exp(value(x[at[1] + i * lines.step[1]]) - top);
+    readRows(
+        lines.n, wide, [&](int64_t, A v) { sum += exp(v - top); }, from);
     sum = overBlock<Sum>(sum);
     A shift = kLog ? static_cast<A>(log(sum)) : A(0);
-    for (int64_t i = threadIdx.x; i < lines.n; i += blockDim.x) {
-      A v = value(x[at[1] + i * lines.step[1]]) - top;
-      y[at[0] + i * lines.step[0]] = rounded<T>(kLog ? v - shift : static_cast<A>(exp(v)) / sum);
-    }
+    mapRows(
+        to, lines.n, wide,
+        [&](int64_t, A v) { return kLog ? v - top - shift : static_cast<A>(exp(v - top)) / sum; },
+        from);
   }
 }
 
@@ -59,15 +71,15 @@ __global__ void softmaxGradKernel(T *dx, const T *dy, const T *y, Lines lines) {
   for (int64_t k = blockIdx.x; k < lines.at.count; k += gridDim.x) {
     int64_t at[3];
     lines.at.offsets(k, at);
+    const auto grad = lines.of(1, dy, at), probabilities = lines.of(2, y, at);
+    const auto to = lines.of(0, dx, at);
+    const bool wide = isWide(grad) && isWide(probabilities) && isWide(to);
     A dot = 0;
-    for (int64_t i = threadIdx.x; i < lines.n; i += blockDim.x)
-      dot += static_cast<A>(value(dy[at[1] + i * lines.step[1]])) *
-             value(y[at[2] + i * lines.step[2]]);
+    readRows(
+        lines.n, wide, [&](int64_t, A g, A p) { dot += g * p; }, grad, probabilities);
     dot = overBlock<Sum>(dot);
-    for (int64_t i = threadIdx.x; i < lines.n; i += blockDim.x) {
-      A g = value(dy[at[1] + i * lines.step[1]]), p = value(y[at[2] + i * lines.step[2]]);
-      dx[at[0] + i * lines.step[0]] = rounded<T>(p * (g - dot));
-    }
+    mapRows(
+        to, lines.n, wide, [&](int64_t, A g, A p) { return p * (g - dot); }, grad, probabilities);
   }
 }
 

@@ -184,6 +184,8 @@ void touched(const void *p, size_t bytes, bool write, void *pc) {
       return;
     w = checkSlowly(at, bytes, write, pc);
   }
+  if (w && bytes % 16 == 0 && reinterpret_cast<uintptr_t>(at) % 16)
+    refuse(at, bytes, write, "it is not aligned", pc);
   if (!w || !w->known)
     return;
   uint8_t *known = w->known + (at - w->begin);

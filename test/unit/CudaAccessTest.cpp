@@ -113,5 +113,19 @@ TEST_F(CudaAccess, ReadsWhatNobodyWrote) {
   EXPECT_THAT(run(640), HasSubstr("reads 4 bytes, byte 640 of source: nobody has written it"));
 }
 
+TEST_F(CudaAccess, WideAccessesAreAligned) {
+  emulated::Touches t;
+  t.writes(out, kBytes);
+  auto write = [&](int64_t offset) {
+    auto *to = static_cast<char *>(out) + offset;
+    emulated::enqueue(static_cast<cudaStream_t>(stream), dim3(1), dim3(1), 0,
+                      [=] { emulated::touched(to, 16, true, __builtin_return_address(0)); });
+    const char *message = api().streamSync(stream);
+    return std::string(message ? message : "");
+  };
+  EXPECT_EQ(write(32), "");
+  EXPECT_THAT(write(40), HasSubstr("writes 16 bytes, byte 40 of destination: it is not aligned"));
+}
+
 } // namespace
 } // namespace ds::test
