@@ -45,6 +45,9 @@ struct Row {
 };
 constexpr Row kRows[] = {
     {"matmul", product},
+    {"linear", product},
+    {"linear_grad", product},
+    {"linear_gelu_grad", product},
     {"linear_cross_entropy", [](const DsLaunch &l) { return cudaLinearLossWork(l, false); }},
     {"linear_cross_entropy_grad", [](const DsLaunch &l) { return cudaLinearLossWork(l, true); }},
     {"conv", convolution<ConvKind::Forward>},

@@ -55,6 +55,10 @@ const RateCurve *curveOf(const Rates &r, std::string_view op, DType t) {
   return it == r.curves.end() ? nullptr : &it->second;
 }
 
+bool isLinear(OpKind k) {
+  return k == OpKind::Linear || k == OpKind::LinearGrad || k == OpKind::LinearGeluGrad;
+}
+
 double launchSeconds(const Schedule &s, const SchedProgram &p, const Instr &i, const Rates &r) {
   double flops = productFlops(s, p, i), bytes = movedBytes(s, p, i);
   const Type *first = !i.ins.empty()    ? &typeOf(s, p, i.ins[0])
@@ -62,7 +66,10 @@ double launchSeconds(const Schedule &s, const SchedProgram &p, const Instr &i, c
                                         : nullptr;
   bool host = first && first->space == Space::Host;
   double amount = flops > 0 ? flops : bytes;
-  if (const RateCurve *c = first && !host ? curveOf(r, info(i.op).text, first->dtype) : nullptr)
+  const RateCurve *c = first && !host ? curveOf(r, info(i.op).text, first->dtype) : nullptr;
+  if (!c && first && !host && isLinear(i.op)) // products, first of all
+    c = curveOf(r, "matmul", first->dtype);
+  if (c)
     return r.launch + curveSeconds(*c, amount);
   double products = first && byteSize(first->dtype) == 2 ? r.flops16 : r.flopsF32;
   double work = bytes / (host ? r.hostMemory : r.memory);
@@ -147,6 +154,13 @@ double productFlops(const Schedule &s, const SchedProgram &p, const Instr &i) {
     const Type &a = type(i.ins[0]);
     auto inner = static_cast<double>(a.dims[a.dims.size() - (i.attrs.flag("trans_a") ? 2 : 1)]);
     return 2 * inner * static_cast<double>(type(i.outs[0]).elems());
+  }
+  case OpKind::Linear:
+  case OpKind::LinearGrad:
+  case OpKind::LinearGeluGrad: {
+    // Elements of the rows, each with every column: of w, or of dy.
+    const Type &rows = type(i.ins[0]), &y = type(i.op == OpKind::LinearGrad ? i.ins[1] : i.outs[0]);
+    return 2 * static_cast<double>(rows.elems()) * static_cast<double>(y.dims.back());
   }
   case OpKind::Attention: // q k^T, p v
     return attention(i, 0, 1, 1);

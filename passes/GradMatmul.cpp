@@ -39,16 +39,24 @@ Status gradMatmul(GradCtx &c) {
   return {};
 }
 
+// With y = x w' + bias: dx = dy w'^T; dw and dbias by one op, which reads dy once, where both are wanted.
 Status gradLinear(GradCtx &c) {
   bool trans = c.op.attrs.flag("trans_b");
+  Value *x = c.x(0), *w = c.x(1), *dy = c.dy;
   if (c.wants(0))
-    c.set(0, c.make(OpKind::Matmul, {c.dy, c.x(1)}, 0, {{"trans_a", false}, {"trans_b", !trans}}));
-  if (!c.wants(1) && !c.wants(2))
-    return {};
-  Op *g = c.b.create(OpKind::LinearGrad, {c.x(0), c.dy}, {c.name(1), c.name(2)}, c.op.attrs);
-  for (int i : {1, 2})
-    if (c.wants(i))
-      c.set(i, g->result(i - 1));
+    c.set(0, c.make(OpKind::Matmul, {dy, w}, 0, {{"trans_a", false}, {"trans_b", !trans}}));
+  if (c.wants(1) && c.wants(2)) {
+    Op *g = c.b.create(OpKind::LinearGrad, {x, dy}, {c.name(1), c.name(2)}, c.op.attrs);
+    c.set(1, g->result(0));
+    c.set(2, g->result(1));
+  } else if (c.wants(1)) {
+    Value *left = asRows(c, x, 1), *right = asRows(c, dy, 1);
+    if (trans)
+      std::swap(left, right);
+    c.set(1, c.make(OpKind::Matmul, {left, right}, 1, {{"trans_a", true}, {"trans_b", false}}));
+  } else if (c.wants(2)) {
+    c.set(2, dy);
+  }
   return {};
 }
 

@@ -65,6 +65,7 @@ enum class Rule {
 Rule ruleOf(OpKind k) {
   switch (k) {
   case OpKind::Matmul:
+  case OpKind::Linear:
   case OpKind::Conv:
   case OpKind::Softmax:
   case OpKind::LayerNorm:

@@ -130,6 +130,8 @@ private:
     case OpKind::Gather: // from a table by the samples' indices, or within samples
       return bySample(op.operands[1]) ? !bySample(op.operands[0]) && op.attrs.i("axis") == 0
                                       : axisBehind("axis");
+    case OpKind::Linear: // rows stay rows
+      return samples < rank - 1 && !bySample(op.operands[1]) && !bySample(op.operands[2]);
     case OpKind::Matmul: {
       int64_t lastRows = static_cast<int64_t>(out.size()) - 2; // the axis of a's rows
       bool inRows = samples == lastRows && !bySample(op.operands[1]) && !op.attrs.flag("trans_a");

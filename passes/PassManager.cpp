@@ -35,11 +35,11 @@ std::vector<std::string> defaultPipeline() {
 
 std::vector<std::string> forwardPipeline(bool vjp) {
   if (!vjp)
-    return {"convert-float",  "remove-dropout", "canonicalize",
-            "fuse-attention", "fuse-norm",      "form-forward"};
+    return {"convert-float", "remove-dropout", "canonicalize", "fuse-attention",
+            "fuse-norm",     "fuse-linear",    "form-forward"};
   // What the loss itself needed is dead once form-forward no longer returns it.
-  return {"convert-float",     "remove-dropout", "canonicalize", "fuse-attention", "fuse-norm",
-          "attach-cotangents", "autodiff",       "form-forward", "canonicalize"};
+  return {"convert-float", "remove-dropout",    "canonicalize", "fuse-attention", "fuse-norm",
+          "fuse-linear",   "attach-cotangents", "autodiff",     "form-forward",   "canonicalize"};
 }
 
 bool holds(Fact f, const Module &m) {

@@ -26,6 +26,27 @@ cudaDataType_t dataType(DType t) {
   }
 }
 
+cublasLtEpilogue_t libraryEpilogue(Epilogue e) {
+  switch (e) {
+  case Epilogue::None:
+    return CUBLASLT_EPILOGUE_DEFAULT;
+  case Epilogue::Bias:
+    return CUBLASLT_EPILOGUE_BIAS;
+  case Epilogue::SumsOfA: // the library's B
+    return CUBLASLT_EPILOGUE_BGRADB;
+  case Epilogue::SumsOfB:
+    return CUBLASLT_EPILOGUE_BGRADA;
+  case Epilogue::GeluSlope:
+    return CUBLASLT_EPILOGUE_DGELU;
+  }
+  return CUBLASLT_EPILOGUE_DEFAULT;
+}
+const char *wordOf(Epilogue e) {
+  static const char *const words[] = {"", " with bias", " with sums", " with sums",
+                                      " with slope of gelu"};
+  return words[static_cast<int>(e)];
+}
+
 bool isAligned(const void *p) { return reinterpret_cast<uintptr_t>(p) % kAligned == 0; }
 
 /// Deleted when the choice is made.
@@ -73,6 +94,27 @@ const char *LtMatmul::layout(Matrix &m, DType t, int32_t batch, int64_t stride) 
   return nullptr;
 }
 
+const char *LtMatmul::setOther(const void *p) const {
+  LT_TRY(*lt, cublasLtMatmulDescSetAttribute(operation,
+                                             epilogue == Epilogue::GeluSlope
+                                                 ? CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER
+                                                 : CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+                                             &p, sizeof p));
+  return nullptr;
+}
+
+const char *LtMatmul::describeEpilogue(int64_t ld) {
+  if (epilogue == Epilogue::None)
+    return nullptr;
+  auto value = static_cast<uint32_t>(libraryEpilogue(epilogue));
+  LT_TRY(*lt, cublasLtMatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &value,
+                                             sizeof value));
+  if (epilogue == Epilogue::GeluSlope)
+    LT_TRY(*lt, cublasLtMatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &ld,
+                                               sizeof ld));
+  return nullptr;
+}
+
 const char *LtMatmul::choose(uint32_t alignment, size_t workBytes, Choice *choice) {
   Preference preference{*lt};
   LT_TRY(*lt, cublasLtMatmulPreferenceCreate(&preference.p));
@@ -93,12 +135,17 @@ const char *LtMatmul::choose(uint32_t alignment, size_t workBytes, Choice *choic
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
     if (const char *m = set(what, &alignment, sizeof alignment))
       return m;
+  // The heuristic looks at how the epilogue's pointer is aligned, and not at what is there.
+  if (epilogue != Epilogue::None)
+    if (const char *m = setOther(reinterpret_cast<const void *>(uintptr_t{256} + alignment)))
+      return m;
   cublasLtMatmulHeuristicResult_t best = {};
   int count = 0;
   cublasStatus_t s = lt->cublasLtMatmulAlgoGetHeuristic(handle->handle, operation, first.layout,
                                                         second.layout, result.layout, result.layout,
                                                         preference.p, 1, &best, &count);
-  if (s == CUBLAS_STATUS_NOT_SUPPORTED)
+  if (s == CUBLAS_STATUS_NOT_SUPPORTED ||
+      (epilogue != Epilogue::None && s == CUBLAS_STATUS_INVALID_VALUE))
     return nullptr;
   if (const char *m = checkedLt(*lt, s, "cublasLtMatmulAlgoGetHeuristic"))
     return m;
@@ -109,10 +156,16 @@ const char *LtMatmul::choose(uint32_t alignment, size_t workBytes, Choice *choic
 }
 
 const char *LtMatmul::prepare(const Lt &library, const MatmulShape &s, const LtTypes &t,
-                              size_t workBytes, bool *taken) {
+                              size_t workBytes, bool *taken, Epilogue e, int64_t ld) {
   *taken = false;
   shape = s;
   types = t;
+  epilogue = e;
+  // Not of doubles; the matrix beside C lies at rows of eight elements.
+  if (e != Epilogue::None && (t.in == DType::F64 || s.swapped || s.batchRank > 0))
+    return nullptr;
+  if (e == Epilogue::GeluSlope && (ld % 8 != 0 || ld < s.n))
+    return nullptr;
   if (s.m == 0 || s.n == 0 || s.k == 0 || s.batches() == 0 || s.cn != 1 ||
       !lay(s.k, s.n, s.bk, s.bn, &first) || !lay(s.m, s.k, s.am, s.ak, &second) ||
       !lay(s.m, s.n, s.cm, s.cn, &result) || result.op != CUBLAS_OP_N)
@@ -146,6 +199,8 @@ const char *LtMatmul::prepare(const Lt &library, const MatmulShape &s, const LtT
                                              sizeof first.op));
   LT_TRY(*lt, cublasLtMatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_TRANSB, &second.op,
                                              sizeof second.op));
+  if (const char *m = describeEpilogue(ld))
+    return m;
   auto stride = [&](const auto &of) { return inner < 0 ? 0 : of[static_cast<size_t>(inner)]; };
   auto n = static_cast<int32_t>(batch);
   if (const char *m = layout(first, t.in, n, stride(s.batchB)))
@@ -158,19 +213,28 @@ const char *LtMatmul::prepare(const Lt &library, const MatmulShape &s, const LtT
     return m;
   if (const char *m = choose(static_cast<uint32_t>(size), workBytes, &any))
     return m;
-  *taken = any.isThere;
+  *taken = any.isThere || (e != Epilogue::None && aligned.isThere);
   return nullptr;
 }
 
-const char *LtMatmul::run(const void *a, const void *b, void *c, void *work,
-                          cudaStream_t stream) const {
+bool LtMatmul::takes(const void *a, const void *b, const void *c, const void *other) const {
+  return any.isThere ||
+         (aligned.isThere && isAligned(a) && isAligned(b) && isAligned(c) && isAligned(other));
+}
+
+const char *LtMatmul::run(const void *a, const void *b, void *c, void *work, cudaStream_t stream,
+                          const void *other) const {
+  if (epilogue != Epilogue::None)
+    if (const char *m = setOther(other))
+      return m;
   const double one = 1, rest = types.adds ? 1 : 0;
   const float one32 = 1, rest32 = types.adds ? 1 : 0;
   bool isDouble = types.in == DType::F64;
   for (const Offsets &o : calls) {
     const void *x = static_cast<const char *>(b) + o.b, *y = static_cast<const char *>(a) + o.a;
     void *z = static_cast<char *>(c) + o.c;
-    bool vectors = aligned.isThere && isAligned(x) && isAligned(y) && isAligned(z);
+    bool vectors =
+        aligned.isThere && isAligned(x) && isAligned(y) && isAligned(z) && isAligned(other);
     const Choice &choice = vectors ? aligned : any;
     LT_TRY(*lt,
            cublasLtMatmul(handle->handle, operation,
@@ -195,9 +259,9 @@ const char *LtMatmul::describe(std::string *out) const {
   }
   char line[256];
   std::snprintf(line, sizeof line,
-                "matmul %s %" PRId64 " x %" PRId64 " x %" PRId64
+                "matmul%s %s %" PRId64 " x %" PRId64 " x %" PRId64
                 "%s: cuBLASLt algorithm %d, tile %d, stages %d, inner axis in %d, %zu bytes",
-                std::string(text(types.in)).c_str(), shape.m, shape.n, shape.k,
+                wordOf(epilogue), std::string(text(types.in)).c_str(), shape.m, shape.n, shape.k,
                 shape.batchRank ? (", batch " + std::to_string(shape.batches())).c_str() : "", id,
                 tile, stages, parts, choice.work);
   *out = line;

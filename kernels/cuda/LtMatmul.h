@@ -17,14 +17,26 @@ struct LtTypes {
   bool adds = false;
 };
 
+/// What the library does beside the product, with a further operand or result.
+enum class Epilogue {
+  None,
+  Bias,      // adds a bias to every row of C
+  SumsOfA,   // the sums over the inner axis, of A
+  SumsOfB,   // and of B
+  GeluSlope, // times the slope of gelu, in the tanh form, at a matrix of C's shape
+};
+
 class LtMatmul {
 public:
-  /// *taken: whether the library computes this product; if not, our kernel does.
+  /// *taken: whether the library computes this product; if not, our kernels do. ld: of the epilogue's matrix.
   const char *prepare(const Lt &lt, const MatmulShape &s, const LtTypes &t, size_t workBytes,
-                      bool *taken);
+                      bool *taken, Epilogue e = Epilogue::None, int64_t ld = 0);
   ~LtMatmul();
-  /// A and B as in the shape, i.e. exchanged if it is `swapped`.
-  const char *run(const void *a, const void *b, void *c, void *work, cudaStream_t stream) const;
+  /// Whether run may be called with these: an epilogue may want them at multiples of 16 bytes.
+  bool takes(const void *a, const void *b, const void *c, const void *other) const;
+  /// A and B as in the shape, i.e. exchanged if it is `swapped`. other: the epilogue's.
+  const char *run(const void *a, const void *b, void *c, void *work, cudaStream_t stream,
+                  const void *other = nullptr) const;
   /// The algorithm, for people.
   const char *describe(std::string *text) const;
 
@@ -45,11 +57,14 @@ private:
   static bool lay(int64_t rows, int64_t cols, int64_t rowStride, int64_t colStride, Matrix *m);
   const char *layout(Matrix &m, DType t, int32_t batch, int64_t stride);
   const char *choose(uint32_t alignment, size_t workBytes, Choice *choice);
+  const char *describeEpilogue(int64_t ld);
+  const char *setOther(const void *p) const;
 
   const Lt *lt = nullptr;
   std::shared_ptr<LtHandle> handle;
   MatmulShape shape;
   LtTypes types;
+  Epilogue epilogue = Epilogue::None;
   cublasLtMatmulDesc_t operation = nullptr;
   Matrix first, second, result; // the library's: B, A, C
   Choice aligned, any;

@@ -14,13 +14,13 @@ constexpr int kTile = 16;
 /// The kernel's parameters.
 struct Sizes {
   int64_t rows, inner, columns;
-  int64_t outRow, outColumn, aRow, aInner, bInner, bColumn; // strides
+  int64_t outRow, outColumn, aRow, aInner, bInner, bColumn, biasRow, biasColumn; // strides
   Strided<3> batch;
   bool adds;
 };
 
 template <typename T, typename O>
-__global__ void productKernel(O *out, const T *a, const T *b, Sizes s) {
+__global__ void productKernel(O *out, const T *a, const T *b, const T *bias, Sizes s) {
   using V = Compute<T>;
   DS_SHARED(V, left, kTile * kTile);
   DS_SHARED(V, right, kTile * kTile);
@@ -45,6 +45,8 @@ __global__ void productKernel(O *out, const T *a, const T *b, Sizes s) {
       }
       if (i < s.rows && j < s.columns) {
         O &to = out[at[0] + i * s.outRow + j * s.outColumn];
+        if (bias)
+          sum += value(bias[i * s.biasRow + j * s.biasColumn]);
         to = rounded<O>(s.adds ? sum + value(to) : sum);
       }
     }
@@ -53,9 +55,11 @@ __global__ void productKernel(O *out, const T *a, const T *b, Sizes s) {
 
 template <typename T, typename O>
 const char *enqueue(const MatmulShape &shape, bool adds, const void *a, const void *b, void *c,
-                    cudaStream_t stream) {
-  Sizes s = {shape.m,  shape.k,  shape.n,  shape.cm, shape.cn, shape.am,
-             shape.ak, shape.bk, shape.bn, {},       adds};
+                    const void *bias, int64_t biasStep, cudaStream_t stream) {
+  Sizes s = {shape.m,  shape.k,  shape.n, shape.cm, shape.cn, shape.am, shape.ak,
+             shape.bk, shape.bn, 0,       biasStep, {},       adds};
+  if (shape.swapped)
+    std::swap(s.biasRow, s.biasColumn);
   for (int i = 0; i < shape.batchRank; ++i) {
     auto k = static_cast<size_t>(i);
     s.batch.add(shape.batch[k], {shape.batchC[k], shape.batchA[k], shape.batchB[k]});
@@ -67,7 +71,8 @@ const char *enqueue(const MatmulShape &shape, bool adds, const void *a, const vo
             static_cast<unsigned>(std::min<int64_t>(tiles(s.rows), 65535)),
             static_cast<unsigned>(std::min<int64_t>(s.batch.count, 65535)));
   return launch(productKernel<T, O>, grid, dim3(kTile * kTile), 0, stream, static_cast<O *>(c),
-                static_cast<const T *>(a), static_cast<const T *>(b), s);
+                static_cast<const T *>(a), static_cast<const T *>(b), static_cast<const T *>(bias),
+                s);
 }
 
 } // namespace
@@ -86,16 +91,16 @@ const char *Product::prepare(const MatmulShape &s, const LtTypes &t, size_t work
   return byLibrary ? library.describe(&text) : nullptr;
 }
 
-const char *Product::run(const void *a, const void *b, void *c, void *work,
-                         cudaStream_t stream) const {
+const char *Product::run(const void *a, const void *b, void *c, void *work, cudaStream_t stream,
+                         const void *bias, int64_t biasStep) const {
   if (byLibrary)
     return library.run(a, b, c, work, stream);
   return Numbers::dispatch(static_cast<uint8_t>(types.in), [&](auto tag) {
     using T = typename decltype(tag)::Type;
     if constexpr (kIsHalf<T>)
       if (types.out == DType::F32)
-        return enqueue<T, float>(shape, types.adds, a, b, c, stream);
-    return enqueue<T, T>(shape, types.adds, a, b, c, stream);
+        return enqueue<T, float>(shape, types.adds, a, b, c, bias, biasStep, stream);
+    return enqueue<T, T>(shape, types.adds, a, b, c, bias, biasStep, stream);
   });
 }
 

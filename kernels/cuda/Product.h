@@ -13,8 +13,11 @@ namespace ds::cuda {
 class Product {
 public:
   const char *prepare(const MatmulShape &s, const LtTypes &t, size_t workBytes);
-  /// A and B as in the shape, i.e. exchanged if it is `swapped`; work: as much as prepare was told of.
-  const char *run(const void *a, const void *b, void *c, void *work, cudaStream_t stream) const;
+  bool isByLibrary() const { return byLibrary; }
+  /// A and B as in the shape, i.e. exchanged if it is `swapped`; work: as much as prepare was told of. bias: null, or what our
+  /// kernel, not the library, adds to every row (column, if swapped), with its stride.
+  const char *run(const void *a, const void *b, void *c, void *work, cudaStream_t stream,
+                  const void *bias = nullptr, int64_t biasStep = 0) const;
   /// What the library has chosen; empty: our own kernel.
   const std::string &note() const { return text; }
 

@@ -2,10 +2,9 @@
 //
 // Elementwise kernels. Arithmetic is done in the element type (float for the 16-bit types); transcendental
 // functions are computed in double and rounded once. Integers wrap.
+#include "kernels/ref/Gelu.h"
 #include "kernels/ref/Kernels.h"
 #include "kernels/ref/Loops.h"
-
-#include <numbers>
 
 namespace ds::ref {
 
@@ -106,23 +105,6 @@ const char *refIsInf(const DsLaunch *l, void *) {
 }
 
 // ---- gelu -------------------------------------------------------------------------------------------
-
-static constexpr double kTanhScale = 0.79788456080286535588; // sqrt(2 / pi)
-static constexpr double kTanhCube = 0.044715;
-
-static double gelu(double x, bool tanhForm) {
-  if (tanhForm)
-    return 0.5 * x * (1 + std::tanh(kTanhScale * (x + kTanhCube * x * x * x)));
-  return 0.5 * x * (1 + std::erf(x / std::numbers::sqrt2));
-}
-static double geluSlope(double x, bool tanhForm) {
-  if (tanhForm) {
-    double t = std::tanh(kTanhScale * (x + kTanhCube * x * x * x));
-    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * kTanhScale * (1 + 3 * kTanhCube * x * x);
-  }
-  return 0.5 * (1 + std::erf(x / std::numbers::sqrt2)) +
-         x * std::exp(-0.5 * x * x) * (0.5 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi);
-}
 
 const char *refGelu(const DsLaunch *l, void *) {
   bool tanhForm = flag(*l, "tanh");

@@ -9,6 +9,7 @@
 #include <cublasLt.h>
 
 #include <algorithm>
+#include <cmath>
 
 using namespace ds::emulated;
 
@@ -17,6 +18,11 @@ struct LtOperation {
   cublasComputeType_t compute;
   cudaDataType_t scale;
   cublasOperation_t opA = CUBLAS_OP_N, opB = CUBLAS_OP_N;
+  uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  void *bias = nullptr, *aux = nullptr; // bias: also the sums of a gradient
+  int64_t auxLd = 0;
+
+  void *other() const { return epilogue == CUBLASLT_EPILOGUE_DGELU ? aux : bias; }
 };
 struct LtLayout {
   cudaDataType_t type;
@@ -79,6 +85,22 @@ bool fits(const LtOperation &d, const LtLayout &a, const LtLayout &b, const LtLa
          (out.batch == 1 || out.stride >= out.rows);
 }
 
+// As the library documents its epilogues: none for doubles, gelu's matrix at rows of eight elements.
+bool supports(const Task &t) {
+  if (t.d.epilogue == CUBLASLT_EPILOGUE_DEFAULT)
+    return true;
+  if (t.d.epilogue == CUBLASLT_EPILOGUE_DGELU && (t.d.auxLd % 8 != 0 || t.d.auxLd < t.m))
+    return false;
+  return t.out.type != CUDA_R_64F && t.out.type == t.a.type && t.out.batch == 1;
+}
+int64_t otherBytes(const Task &t) {
+  int64_t elements = t.d.epilogue == CUBLASLT_EPILOGUE_DEFAULT  ? 0
+                     : t.d.epilogue == CUBLASLT_EPILOGUE_DGELU  ? (t.n - 1) * t.d.auxLd + t.m
+                     : t.d.epilogue == CUBLASLT_EPILOGUE_BGRADB ? t.n
+                                                                : t.m;
+  return elements * sizeOf(t.out.type);
+}
+
 int64_t partBytes(const Task &t) {
   return t.m * t.n * t.out.batch * static_cast<int64_t>(t.d.scale == CUDA_R_64F ? 8 : 4);
 }
@@ -103,13 +125,45 @@ void product(const Task &t, int64_t k0, int64_t k1, const std::function<void(int
       }
 }
 
+// The slope of gelu in the tanh form.
+template <typename V> V slope(V x) {
+  const V scale = V(0.79788456080286535588), cube = V(0.044715);
+  V t = std::tanh(scale * (x + cube * x * x * x));
+  return V(0.5) * (1 + t) + V(0.5) * x * (1 - t * t) * scale * (1 + 3 * cube * x * x);
+}
+
+// Over the inner axis, for each row of A or each column of B.
+template <typename T, typename V> void sums(const Task &t) {
+  bool ofA = t.d.epilogue == CUBLASLT_EPILOGUE_BGRADA;
+  const LtLayout &l = ofA ? t.a : t.b;
+  bool innerIsColumns = ofA == ((ofA ? t.d.opA : t.d.opB) == CUBLAS_OP_N);
+  auto *from = static_cast<const T *>(ofA ? t.pa : t.pb);
+  for (int64_t i = 0; i < (ofA ? t.m : t.n); ++i) {
+    V sum = 0;
+    for (int64_t k = 0; k < t.k; ++k)
+      sum += static_cast<V>(ds::elem::load(from[innerIsColumns ? k * l.ld + i : i * l.ld + k]));
+    static_cast<T *>(t.d.bias)[i] = ds::elem::store<T>(sum);
+  }
+}
+
+template <typename T, typename V> V finished(const Task &t, int64_t i, int64_t j, V v) {
+  if (t.d.epilogue == CUBLASLT_EPILOGUE_BIAS)
+    v += static_cast<V>(ds::elem::load(static_cast<const T *>(t.d.bias)[i]));
+  if (t.d.epilogue == CUBLASLT_EPILOGUE_DGELU)
+    v *= slope(static_cast<V>(ds::elem::load(static_cast<const T *>(t.d.aux)[j * t.d.auxLd + i])));
+  return v;
+}
+
 template <typename T, typename O, typename V> void execute(const Task &t) {
   auto *out = static_cast<O *>(t.po);
   auto put = [&](int64_t at, V v) {
     int64_t i = at % t.m, j = at / t.m % t.n;
     O &to = out[at / (t.m * t.n) * t.out.stride + j * t.out.ld + i];
+    v = finished<T, V>(t, i, j, v);
     to = ds::elem::store<O>(t.adds ? v + static_cast<V>(ds::elem::load(to)) : v);
   };
+  if (t.d.epilogue == CUBLASLT_EPILOGUE_BGRADA || t.d.epilogue == CUBLASLT_EPILOGUE_BGRADB)
+    sums<T, V>(t);
   if (t.algorithm.parts == 1) {
     product<T, V>(t, 0, t.k, put);
     return;
@@ -205,7 +259,21 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d,
                                               size_t bytes) {
   if (cublasStatus_t s = begin("cublasLtMatmulDescSetAttribute"))
     return s;
-  return assign(a == CUBLASLT_MATMUL_DESC_TRANSA ? &d->opA : &d->opB, value, bytes);
+  switch (a) {
+  case CUBLASLT_MATMUL_DESC_TRANSA:
+    return assign(&d->opA, value, bytes);
+  case CUBLASLT_MATMUL_DESC_TRANSB:
+    return assign(&d->opB, value, bytes);
+  case CUBLASLT_MATMUL_DESC_EPILOGUE:
+    return assign(&d->epilogue, value, bytes);
+  case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+    return assign(&d->bias, value, bytes);
+  case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
+    return assign(&d->aux, value, bytes);
+  case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
+    return assign(&d->auxLd, value, bytes);
+  }
+  return CUBLAS_STATUS_INVALID_VALUE;
 }
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *l, cudaDataType_t type,
                                           uint64_t rows, uint64_t columns, int64_t ld) {
@@ -253,11 +321,15 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
   Task t;
   if (!handle || wanted < 1 || !fits(*d, *a, *b, *out, &t))
     return CUBLAS_STATUS_INVALID_VALUE;
+  if (!supports(t))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
   Algorithm best{1, 1};
   for (const LtLayout *l : {a, b, out})
     best.vectors &= l->ld * sizeOf(l->type) % 16 == 0 && l->stride * sizeOf(l->type) % 16 == 0;
   for (uint32_t alignment : p->alignment)
     best.vectors &= alignment >= 16;
+  if (d->epilogue != CUBLASLT_EPILOGUE_DEFAULT)
+    best.vectors &= reinterpret_cast<uintptr_t>(d->other()) % 16 == 0;
   bool splits = t.k >= 64 && (p->schemes & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) &&
                 static_cast<int64_t>(p->work) >= 2 * partBytes(t);
   best.parts = splits ? 2 : 1;
@@ -294,7 +366,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t d, c
   if (cublasStatus_t s = begin("cublasLtMatmul"))
     return s;
   Task t;
-  if (!handle || !exists(stream) || !fits(*d, *la, *lb, *lout, &t))
+  if (!handle || !exists(stream) || !fits(*d, *la, *lb, *lout, &t) || !supports(t))
     return CUBLAS_STATUS_INVALID_VALUE;
   // We only ever ask for D = A B and D = A B + D.
   bool doubles = d->scale == CUDA_R_64F;
@@ -307,9 +379,12 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t d, c
       reinterpret_cast<uintptr_t>(work) % 256 != 0 ||
       !isInside(a, static_cast<size_t>(bytesOf(*la))) ||
       !isInside(b, static_cast<size_t>(bytesOf(*lb))) ||
-      !isInside(out, static_cast<size_t>(bytesOf(*lout))) || !isInside(work, needed))
+      !isInside(out, static_cast<size_t>(bytesOf(*lout))) || !isInside(work, needed) ||
+      !isInside(d->other(), static_cast<size_t>(otherBytes(t))))
     return CUBLAS_STATUS_INVALID_VALUE;
-  for (const void *p : {a, b, static_cast<const void *>(out)})
+  bool plain = d->epilogue == CUBLASLT_EPILOGUE_DEFAULT;
+  for (const void *p :
+       {a, b, static_cast<const void *>(out), plain ? a : static_cast<const void *>(d->other())})
     if (t.algorithm.vectors && reinterpret_cast<uintptr_t>(p) % 16 != 0)
       return CUBLAS_STATUS_INVALID_VALUE;
   t.pa = a, t.pb = b, t.po = out, t.work = work, t.adds = factors[1] == 1;

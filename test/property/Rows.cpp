@@ -37,6 +37,8 @@ const std::vector<std::pair<OpKind, const char *>> &notDrawn() {
       {OpKind::LayerNormGrad, gradient},
       {OpKind::RmsNormGrad, gradient},
       {OpKind::AttentionGrad, gradient},
+      {OpKind::LinearGrad, gradient},
+      {OpKind::LinearGeluGrad, pass},
       {OpKind::LinearCrossEntropyGrad, gradient},
       {OpKind::BatchNormGrad, gradient},
       {OpKind::ConvGradWeight, gradient},

@@ -18,6 +18,16 @@ static Value *linear(GraphMaker &g, Value *x, Value *) {
   return g.choose.chance(60) ? g.op(OpKind::Add, {y, g.param({out}, 0.2)}) : y;
 }
 
+// The same as one op.
+static Value *linearWithBias(GraphMaker &g, Value *x, Value *) {
+  x = g.matrix(x);
+  int64_t in = x->type.dims.back(), out = g.size();
+  bool trans = g.choose.chance(40);
+  Value *w = g.param(trans ? Dims{out, in} : Dims{in, out}, scaleFor(in));
+  Value *y = g.op(OpKind::Linear, {x, w, g.param({out}, 0.2)}, {{"trans_b", trans}});
+  return g.choose.chance(40) ? g.op(OpKind::Gelu, {y}, {{"tanh", g.choose.chance(50)}}) : y;
+}
+
 // x + tanh(x w + b): as wide as before, so that blocks with equal keys share their weights.
 static Value *block(GraphMaker &g, Value *x, Value *) {
   x = g.matrix(x);
@@ -131,6 +141,7 @@ static Value *reduce(GraphMaker &g, Value *x, Value *) {
 
 void addMatrixRows(std::vector<Row> &r) {
   r.push_back({"linear", {OpKind::Matmul, OpKind::Add}, linear, true});
+  r.push_back({"linear_with_bias", {OpKind::Linear}, linearWithBias, true});
   r.push_back({"linear_in_front", {OpKind::Matmul}, linearInFront, true});
   r.push_back(
       {"attention", {OpKind::Matmul, OpKind::Softmax, OpKind::Trilu, OpKind::Where}, attention});

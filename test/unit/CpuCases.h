@@ -134,6 +134,7 @@ Cases rmsNormCases(const std::string &op);
 Cases attentionCases(const std::string &op);
 Cases linearLossCases(const std::string &op);
 Cases matmulCases(const std::string &op);
+Cases linearCases(const std::string &op); // linear, linear_grad, linear_gelu_grad
 Cases convCases(const std::string &op);
 Cases poolCases(const std::string &op);
 Cases batchNormCases(const std::string &op);

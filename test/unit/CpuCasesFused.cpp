@@ -41,7 +41,55 @@ KernelCase attentionCase(bool grad, const Sizes &s, bool causal, bool rowsFirst,
   return c;
 }
 
+// Rows of `lead`, K and N.
+KernelCase linearCase(const std::string &op, Dims lead, int64_t inner, int64_t columns, bool trans,
+                      bool tanh) {
+  auto with = [&](int64_t last) {
+    Dims d = lead;
+    d.push_back(last);
+    return d;
+  };
+  Dims w = trans ? Dims{columns, inner} : Dims{inner, columns};
+  KernelCase c{"", op, Attrs{{"trans_b", trans}}, {f32(with(inner), even)}, {}, {}, {}};
+  if (op == "linear_grad") {
+    c.ins.push_back(f32(with(columns), even));
+    c.outs = {result(DType::F32, w), result(DType::F32, {columns})};
+    return c;
+  }
+  c.ins.push_back(f32(w, even));
+  c.ins.push_back(op == "linear" ? f32({columns}, even) : f32(with(columns)));
+  if (op == "linear_gelu_grad")
+    c.attrs.set("tanh", tanh);
+  c.outs = {result(DType::F32, with(columns))};
+  return c;
+}
+
 } // namespace
+
+Cases linearCases(const std::string &op) {
+  Cases cases;
+  struct Shape {
+    Dims lead;
+    int64_t inner, columns;
+  };
+  for (const Shape &s : {Shape{{1}, 1, 1},
+                         {{1}, 5, 7},
+                         {{7}, 13, 5},
+                         {{2, 3}, 20, 17},
+                         {{33}, 1, 40},
+                         {{4}, 0, 3},
+                         {{0}, 4, 5},
+                         {{3}, 4, 0},
+                         {{24}, 64, 16},
+                         {{24}, 100, 32},
+                         {{2, 2, 9}, 16, 24},
+                         {{65}, 700, 130},
+                         {{130}, 70, 1024}})
+    for (int form = 0; form < 4; ++form)
+      if (form < 2 || op == "linear_gelu_grad")
+        pushLayouts(cases, linearCase(op, s.lead, s.inner, s.columns, form & 1, form & 2));
+  return cases;
+}
 
 Cases rmsNormCases(const std::string &op) {
   Cases cases;

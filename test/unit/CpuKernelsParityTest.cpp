@@ -27,7 +27,7 @@ double share(double x, double ref, Allowance allowed) {
 
 /// oneDNN splits sums over threads: the only ops that may depend on their number.
 bool splitsSums(const std::string &op) {
-  return op == "matmul" || op.starts_with("conv") || op.starts_with("linear_cross_entropy");
+  return op == "matmul" || op.starts_with("conv") || op.starts_with("linear");
 }
 
 /// Whether more threads can make a difference: smaller launches take one.
@@ -195,7 +195,8 @@ TEST_P(CpuKernelsDnnl, WithoutWorkspaceMatchRef) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Rows, CpuKernelsDnnl,
-                         testing::Values("matmul", "conv", "conv_grad_input", "conv_grad_weight"),
+                         testing::Values("matmul", "linear", "conv", "conv_grad_input",
+                                         "conv_grad_weight"),
                          [](const auto &info) { return info.param; });
 
 TEST(CpuKernelsErrors, BadIndicesAndLabels) {

@@ -103,6 +103,72 @@ TEST(CudaLibraries, ChoicesAreTold) {
   EXPECT_EQ(noteOf(stepped), "") << "no axis is contiguous: our kernel";
 }
 
+/// One of linear, linear_grad and linear_gelu_grad.
+KernelCase linearCase(const std::string &op, int64_t rows, int64_t inner, int64_t columns,
+                      bool trans, bool tanh = true, DType t = DType::F32) {
+  auto operand = [&](Dims d) { return tensor(t, std::move(d), even); };
+  Dims w = trans ? Dims{columns, inner} : Dims{inner, columns};
+  KernelCase c{"", op, Attrs{{"trans_b", trans}}, {operand({rows, inner})}, {}, {}, {}};
+  if (op == "linear_grad") {
+    c.ins.push_back(operand({rows, columns}));
+    c.outs = {result(t, w), result(t, {columns})};
+    return c;
+  }
+  c.ins.push_back(operand(w));
+  c.ins.push_back(operand(op == "linear" ? Dims{columns} : Dims{rows, columns}));
+  if (op == "linear_gelu_grad")
+    c.attrs.set("tanh", tanh);
+  c.outs = {result(t, {rows, columns})};
+  return c;
+}
+
+TEST(CudaLibraries, ComputesWhatFollowsAProduct) {
+  for (bool trans : {false, true}) {
+    EXPECT_THAT(noteOf(linearCase("linear", 24, 64, 16, trans)),
+                testing::StartsWith("matmul with bias f32 24 x 16 x 64: cuBLASLt"));
+    EXPECT_THAT(noteOf(linearCase("linear_grad", 24, 64, 16, trans)),
+                testing::StartsWith(trans ? "matmul with sums f32 16 x 64 x 24: cuBLASLt"
+                                          : "matmul with sums f32 64 x 16 x 24: cuBLASLt"));
+    EXPECT_THAT(noteOf(linearCase("linear_gelu_grad", 24, 64, 16, trans)),
+                testing::StartsWith("matmul with slope of gelu f32 24 x 16 x 64: cuBLASLt"));
+    // By our kernels: gelu by erf, rows that are no multiple of eight elements, doubles.
+    EXPECT_THAT(noteOf(linearCase("linear_gelu_grad", 24, 64, 16, trans, /*tanh=*/false)),
+                testing::StartsWith("matmul f32 "));
+    EXPECT_THAT(noteOf(linearCase("linear_gelu_grad", 24, 64, 12, trans)),
+                testing::StartsWith("matmul f32 "));
+    for (const char *op : {"linear", "linear_grad", "linear_gelu_grad"})
+      EXPECT_THAT(noteOf(linearCase(op, 24, 64, 16, trans, true, DType::F64)),
+                  testing::StartsWith("matmul f64 "));
+  }
+}
+
+TEST(CudaLibraries, EachFailingCallOfAnEpilogueIsTold) {
+  for (const char *op : {"linear", "linear_grad", "linear_gelu_grad"})
+    for (const char *name : {"cublasLtMatmulDescSetAttribute", "cublasLtMatmul", "cublasLtCreate",
+                             "cublasLtMatmulDescCreate", "cublasLtMatmulAlgoGetHeuristic",
+                             "cublasLtMatmulAlgoConfigGetAttribute", "cudaLaunchKernel"})
+      for (bool tanh : {true, false}) { // false: two steps
+        int64_t failed = 0;
+        for (int64_t nth = 1;; ++nth) {
+          onDevice();
+          int64_t live = emulated::liveAllocations();
+          emulated::failCall(name, nth);
+          KernelCase c = linearCase(op, 24, 64, 16, false, tanh);
+          RunResult r = run(c);
+          emulated::failCall("", 0);
+          EXPECT_EQ(emulated::liveAllocations(), live) << op << " " << name << " " << nth;
+          if (r.error.empty())
+            break;
+          EXPECT_THAT(r.error, testing::StartsWith(std::string(name) + ": ")) << op << " " << nth;
+          ++failed;
+          ASSERT_LT(nth, 100);
+        }
+        bool launches = std::string(op) == "linear_gelu_grad" && !tanh;
+        EXPECT_EQ(failed > 0, name != std::string("cudaLaunchKernel") || launches)
+            << op << " " << name;
+      }
+}
+
 TEST(CudaLibraries, AddressesDecideByAlignmentOnly) {
   KernelCase c = product({24, 100}, {100, 20}, {24, 20});
   std::vector<RunResult> results;

@@ -116,6 +116,12 @@ TEST(RefFused, AttentionThatSeesNothing) {
   EXPECT_EQ(r[2].at({0, 0, 1, 0}), 0);
 }
 
+Tensor turned(const Tensor &t) {
+  return tabulate(t.dtype, {t.dims[1], t.dims[0]}, [&](const Dims &i) {
+    return t.at({i[1], i[0]});
+  });
+}
+
 // rows_first is the same with other axes.
 TEST(RefFused, AttentionOfRowsFirst) {
   auto turned = [](const Tensor &t) {
@@ -155,11 +161,6 @@ TEST(RefFused, LinearCrossEntropy) {
              -0.681626258161897, -0.121131316854642, -0.106117887536972, -0.081255308106094});
   Tensor dbias(F, {4},
                {0.132630202539549, -0.441804526499971, 0.410256181250204, -0.101081857289782});
-  auto turned = [](const Tensor &t) {
-    return tabulate(t.dtype, {t.dims[1], t.dims[0]}, [&](const Dims &i) {
-      return t.at({i[1], i[0]});
-    });
-  };
   for (bool trans : {false, true}) {
     Attrs attrs = {{"trans_w", trans}};
     Tensor given = trans ? w : turned(w);
@@ -185,6 +186,60 @@ TEST(RefFused, LinearCrossEntropy) {
     if (op == OpKind::LinearCrossEntropyGrad)
       ins.push_back(scalar(1));
     EXPECT_THAT(errorOf(op, ins), testing::HasSubstr("label 4 of row 3 is not in [0, 4)"));
+  }
+}
+
+// As torch.nn.functional.linear and gelu, in f64.
+TEST(RefFused, Linear) {
+  Tensor x(F, {2, 2, 3},
+           {1.125, 1.5, 1.0, -0.625, 0.375, -1.25, -1.375, -0.125, 0.375, 0.25, 0.75, 1.25});
+  Tensor w(
+      F, {4, 3},
+      {0.875, 0.125, -0.875, 0.875, 1.625, 0.375, -1.75, -1.75, -0.25, -1.125, -0.375, -1.125});
+  Tensor bias(F, {4}, {-0.25, 1.125, -1.75, 0.25});
+  Tensor dy(F, {2, 2, 4},
+            {0.0, -1.375, -0.125, 0.125, 0.25, -1.0, 1.375, -0.5, 0.875, 1.25, -0.25, -0.625, -1.0,
+             1.125, -0.5, -1.25});
+  Tensor y(F, {2, 2, 4},
+           {0.046875, 4.921875, -6.59375, -2.703125, 0.34375, 0.71875, -1.0, 2.21875, -1.796875,
+            -0.140625, 0.78125, 1.421875, -1.03125, 3.03125, -3.8125, -1.71875});
+  expectEqual(run1(OpKind::Linear, {x, w, bias}, {{"trans_b", true}}), y);
+  expectEqual(run1(OpKind::Linear, {x, turned(w), bias}), y);
+  Tensor dw(F, {4, 3},
+            {-1.609375, -0.765625, -1.234375, -2.359375, -1.75, 1.75, -0.78125, -0.015625, -2.5625,
+             1.0, -0.859375, -1.046875});
+  for (bool trans : {true, false}) {
+    Outcome g = run({OpKind::LinearGrad, {{"trans_b", trans}}, {x, dy}});
+    EXPECT_TRUE(g.sameStrided);
+    expectEqual(g.outs[0], trans ? dw : turned(dw));
+    expectEqual(g.outs[1], Tensor(F, {4}, {0.125, 0.0, 0.5, -2.25}));
+  }
+}
+
+TEST(RefFused, LinearGeluGrad) {
+  Tensor h(F, {2, 2, 4},
+           {-0.25, 1.5, -0.25, 1.625, 0.625, -1.5, -1.75, 1.625, 1.75, -0.125, 0.875, 0.625, 0.0,
+            -1.5, 1.625, 0.375});
+  Tensor v(F, {3, 4},
+           {0.875, 0.75, -1.375, 0.875, 0.625, 0.5, 1.25, 0.0, -0.75, 1.75, -0.375, -1.375});
+  Tensor dy(F, {2, 2, 3},
+            {-0.625, 0.125, 0.5, -1.375, -0.125, 0.25, -1.375, -0.875, -1.5, -1.0, 0.25, 0.125});
+  Tensor exact(F, {2, 2, 4},
+               {-0.257028731816932, 0.528501183857803, 0.252268940486989, -1.383787954647836,
+                -1.379325268308698, 0.083651657400924, -0.181988216619855, -1.734114019115643,
+                -0.694328844426611, -1.640701575735467, 1.423620653959347, 0.80705201869126,
+                -0.40625, 0.051784359343429, 1.839211838455985, -0.822441150008601});
+  Tensor tanh(F, {2, 2, 4},
+              {-0.257044982216293, 0.528614434289734, 0.252284889953028, -1.384369464180614,
+               -1.379021179911723, 0.083810208005628, -0.18308879758838, -1.734842746251656,
+               -0.694748113367002, -1.640711931021072, 1.423153993637316, 0.8068740946292, -0.40625,
+               0.05188250971777, 1.839984730872968, -0.822378615112749});
+  for (bool form : {false, true}) {
+    expectNear(run1(OpKind::LinearGeluGrad, {dy, v, h}, {{"tanh", form}}), form ? tanh : exact,
+               1e-13);
+    expectNear(
+        run1(OpKind::LinearGeluGrad, {dy, turned(v), h}, {{"tanh", form}, {"trans_b", true}}),
+        form ? tanh : exact, 1e-13);
   }
 }
 

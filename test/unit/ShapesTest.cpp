@@ -223,6 +223,21 @@ TEST(Shapes, NormAndLosses) {
   EXPECT_THAT(
       infer(OpKind::LayerNormGrad, {f32({2, 3}), f32({2, 3}), f32({3}), f64({2}), f32({2})}),
       HasSubstr("[layer_norm_grad_3]"));
+  EXPECT_EQ(infer(OpKind::Linear, {f32({2, 3, 4}), f32({4, 5}), f32({5})}), "f32[2,3,5]");
+  EXPECT_EQ(infer(OpKind::Linear, {f32({3, 4}), f32({5, 4}), f32({5})}, {{"trans_b", true}}),
+            "f32[3,5]");
+  EXPECT_EQ(infer(OpKind::LinearGrad, {f32({2, 3, 4}), f32({2, 3, 5})}), "f32[4,5] f32[5]");
+  EXPECT_EQ(infer(OpKind::LinearGeluGrad, {f32({3, 4}), f32({4, 5}), f32({3, 5})}), "f32[3,5]");
+  EXPECT_EQ(infer(OpKind::Linear, {f32({2, 3}), f32({4, 5}), f32({5})}),
+            "linear: inner sizes differ: x has 3, w has 4 [linear_2]");
+  EXPECT_THAT(infer(OpKind::Linear, {f32({2, 4}), f32({2, 4, 5}), f32({5})}),
+              HasSubstr("[linear_2]"));
+  EXPECT_THAT(infer(OpKind::Linear, {f32({}), f32({4, 5}), f32({5})}), HasSubstr("[linear_2]"));
+  EXPECT_THAT(infer(OpKind::Linear, {f32({2, 4}), f32({4, 5}), f32({4})}), HasSubstr("[linear_3]"));
+  EXPECT_THAT(infer(OpKind::Linear, {i64({2, 4}), i64({4, 5}), i64({5})}), HasSubstr("[linear_1]"));
+  EXPECT_THAT(infer(OpKind::LinearGrad, {f32({2, 3, 4}), f32({3, 2, 5})}), HasSubstr("[linear_4]"));
+  EXPECT_THAT(infer(OpKind::LinearGeluGrad, {f32({3, 4}), f32({4, 5}), f32({3, 4})}),
+              HasSubstr("[linear_5]"));
   EXPECT_EQ(infer(OpKind::RmsNorm, {f32({2, 3, 4}), f32({4})}), "f32[2,3,4] f32[2,3]");
   EXPECT_THAT(infer(OpKind::RmsNorm, {f32({2, 3}), f32({2})}), HasSubstr("[rms_norm_3]"));
   EXPECT_EQ(infer(OpKind::RmsNormGrad, {f32({2, 3}), f32({2, 3}), f32({3}), f32({2})}),
