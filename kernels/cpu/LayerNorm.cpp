@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// layer_norm and its gradient over the last axes, one row after the other. The gradients of scale and bias
+// layer_norm, with and without an addition before it, and its gradient over the last axes, one row after the other. The gradients of scale and bias
 // are summed over fixed blocks of rows, then over the blocks in order: the number of threads does not matter.
 #include "kernels/cpu/Dense.h"
 #include "kernels/cpu/Half.h"
 #include "kernels/cpu/Kernels.h"
+#include "kernels/cpu/Residual.h"
 
 #include <algorithm>
 
@@ -116,9 +117,16 @@ struct HalfRows {
   void store(const float *x, const DsTensor &t, int64_t row) const {
     narrow(type, x, ptr<uint16_t>(t) + row * n, n);
   }
+  /// x + y is row `row` of t, and x what is left of it in 16 bits.
+  void addTo(float *x, const float *y, const DsTensor &t, int64_t row) const {
+    addRow(x, y, x, n);
+    store(x, t, row);
+    load(t, row, x);
+  }
 };
 
-class LayerNorm {
+/// (x, scale[, bias]) -> y, mean, rstd; with an addition (a, b, scale[, bias]) -> x, y, mean, rstd.
+template <bool kAdds> class LayerNorm {
 public:
   const char *prepare(const DsLaunch &l) {
     const DsTensor &x = l.ins[0];
@@ -130,11 +138,15 @@ public:
   }
   const char *run(const DsLaunch &l) {
     auto row = HWY_DYNAMIC_DISPATCH(layerNormRow);
-    const float *bias = l.numIns > 2 ? f32(l.ins[2]) : nullptr;
+    const DsTensor *in = l.ins + kAdds, *out = l.outs + kAdds;
+    const float *bias = l.numIns > 2 + kAdds ? f32(in[2]) : nullptr;
     parallelFor(l.threads, rows, rows * n, [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r)
-        row(f32(l.ins[0]) + r * n, f32(l.ins[1]), bias, eps, f32(l.outs[0]) + r * n,
-            f32(l.outs[1]) + r, f32(l.outs[2]) + r, n);
+      for (int64_t r = begin; r < end; ++r) {
+        if (kAdds)
+          addRow(f32(l.ins[0]) + r * n, f32(l.ins[1]) + r * n, f32(l.outs[0]) + r * n, n);
+        row(f32(kAdds ? l.outs[0] : l.ins[0]) + r * n, f32(in[1]), bias, eps, f32(out[0]) + r * n,
+            f32(out[1]) + r, f32(out[2]) + r, n);
+      }
     });
     return nullptr;
   }
@@ -184,9 +196,13 @@ public:
         float *ds = parts + b * s.stride, *db = biasParts + b * s.stride;
         std::fill_n(ds, s.n, 0.0f);
         std::fill_n(db, s.n, 0.0f);
-        for (int64_t r = b * s.blockRows; r < std::min(s.rows, (b + 1) * s.blockRows); ++r)
+        for (int64_t r = b * s.blockRows; r < std::min(s.rows, (b + 1) * s.blockRows); ++r) {
           row(f32(l.ins[0]) + r * s.n, f32(l.ins[1]) + r * s.n, f32(l.ins[2]), f32(l.ins[3])[r],
               f32(l.ins[4])[r], f32(l.outs[0]) + r * s.n, ds, db, s.n);
+          if (l.numIns > 5)
+            addRow(f32(l.outs[0]) + r * s.n, f32(l.ins[5]) + r * s.n, f32(l.outs[0]) + r * s.n,
+                   s.n);
+        }
       }
     });
     auto sum = HWY_DYNAMIC_DISPATCH(sumParts);
@@ -199,7 +215,7 @@ protected:
   Shape s{};
 };
 
-class LayerNormHalf {
+template <bool kAdds> class LayerNormHalf {
 public:
   static bool takes(const DsLaunch &l) { return goesByRows(l, 0); }
   static size_t work(const DsLaunch &) { return 0; }
@@ -213,16 +229,21 @@ public:
   }
   const char *run(const DsLaunch &l) {
     auto row = HWY_DYNAMIC_DISPATCH(layerNormRow);
+    const DsTensor *in = l.ins + kAdds, *out = l.outs + kAdds;
+    const bool hasBias = l.numIns > 2 + kAdds;
     parallelFor(l.threads, rows, rows * half.n, [&](int64_t begin, int64_t end) {
-      alignas(64) float x[kHalfRow], scale[kHalfRow], bias[kHalfRow];
-      half.load(l.ins[1], 0, scale);
-      if (l.numIns > 2)
-        half.load(l.ins[2], 0, bias);
+      alignas(64) float x[kHalfRow], y[kHalfRow], scale[kHalfRow], bias[kHalfRow];
+      half.load(in[1], 0, scale);
+      if (hasBias)
+        half.load(in[2], 0, bias);
       for (int64_t r = begin; r < end; ++r) {
         half.load(l.ins[0], r, x);
-        row(x, scale, l.numIns > 2 ? bias : nullptr, eps, x, f32(l.outs[1]) + r, f32(l.outs[2]) + r,
-            half.n);
-        half.store(x, l.outs[0], r);
+        if (kAdds) {
+          half.load(l.ins[1], r, y);
+          half.addTo(x, y, l.outs[0], r);
+        }
+        row(x, scale, hasBias ? bias : nullptr, eps, x, f32(out[1]) + r, f32(out[2]) + r, half.n);
+        half.store(x, out[0], r);
       }
     });
     return nullptr;
@@ -259,6 +280,11 @@ public:
           half.load(l.ins[1], r, x);
           row(dy, x, scale, f32(l.ins[3])[r], f32(l.ins[4])[r], dx, ds, db, s.n);
           half.store(dx, l.outs[0], r);
+          if (l.numIns > 5) {
+            half.load(l.outs[0], r, dx);
+            half.load(l.ins[5], r, x);
+            half.addTo(dx, x, l.outs[0], r);
+          }
         }
       }
     });
@@ -276,8 +302,27 @@ private:
   HalfRows half{};
 };
 
-const KernelFns layerNorm = fnsOf<Either<LayerNormHalf, Widen<Dense<LayerNorm>>>>();
-const KernelFns layerNormGrad = fnsOf<Either<LayerNormGradHalf, Widen<Dense<LayerNormGrad>>>>();
+static std::array<Step, 2> addSteps(const DsLaunch &l) {
+  Step norm{&layerNorm, {~0, 2}, {~1, ~2, ~3}};
+  if (l.numIns > 3)
+    norm.ins.push_back(3);
+  return {Step{&add, {0, 1}, {~0}}, norm};
+}
+static std::array<Step, 2> gradSteps(const DsLaunch &) {
+  return {Step{&layerNormGrad, {0, 1, 2, 3, 4}, {~0, ~1, ~2}}, Step{&add, {~0, 5}, {~0}}};
+}
+
+/// With `other`.
+class GradSteps : public HalfSteps<gradSteps, 1> {
+public:
+  static bool takes(const DsLaunch &l) { return HalfSteps::takes(l) && l.numIns > 5; }
+};
+
+const KernelFns layerNorm = fnsOf<Either<LayerNormHalf<false>, Widen<Dense<LayerNorm<false>>>>>();
+const KernelFns addLayerNorm =
+    fnsOf<Either<LayerNormHalf<true>, Either<HalfSteps<addSteps, 0>, Dense<LayerNorm<true>>>>>();
+const KernelFns layerNormGrad =
+    fnsOf<Either<LayerNormGradHalf, Either<GradSteps, Widen<Dense<LayerNormGrad>>>>>();
 
 } // namespace ds::cpu
 #endif

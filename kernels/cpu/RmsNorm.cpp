@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// rms_norm and its gradient over the last axes, one row after the other. The gradient of the scale is summed over fixed
+// rms_norm, with and without an addition before it, and its gradient over the last axes, one row after the other. The gradient of the scale is summed over fixed
 // blocks of rows, then over the blocks in order: the number of threads does not matter. Rows of 16-bit floats go through buffers
 // on the stack.
 #include "kernels/cpu/Dense.h"
 #include "kernels/cpu/Half.h"
 #include "kernels/cpu/Kernels.h"
 #include "kernels/cpu/Parallel.h"
+#include "kernels/cpu/Residual.h"
 
 #include <algorithm>
 #include <cmath>
@@ -51,11 +52,6 @@ void rmsNormGradRow(const float *dy, const float *x, const float *scale, float r
   }
 }
 
-/// out += parts.
-void addRow(const float *part, float *out, int64_t n) {
-  map2([&](VF a, VF b) HWY_ATTR { return hn::Add(a, b); }, out, part, out, n);
-}
-
 } // namespace ds::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -63,7 +59,6 @@ HWY_AFTER_NAMESPACE();
 namespace ds::cpu {
 HWY_EXPORT(rmsNormRow);
 HWY_EXPORT(rmsNormGradRow);
-HWY_EXPORT(addRow);
 
 namespace {
 
@@ -104,7 +99,8 @@ bool goesByRows(const DsLaunch &l, int x) {
   return all;
 }
 
-class RmsNorm {
+/// (x, scale) -> y, rstd; with an addition (a, b, scale) -> x, y, rstd.
+template <bool kAdds> class RmsNorm {
 public:
   static bool takes(const DsLaunch &l) { return goesByRows(l, 0); }
   static size_t work(const DsLaunch &) { return 0; }
@@ -116,12 +112,18 @@ public:
   const char *run(const DsLaunch &l) {
     auto row = HWY_DYNAMIC_DISPATCH(rmsNormRow);
     parallelFor(l.threads, s.rows, s.rows * s.n, [&](int64_t begin, int64_t end) {
-      alignas(64) float x[kHalfRow], w[kHalfRow];
-      const float *scale = rowOf(l.ins[1], 0, s.n, w);
+      alignas(64) float x[kHalfRow], b[kHalfRow], w[kHalfRow];
+      const float *scale = rowOf(l.ins[1 + kAdds], 0, s.n, w);
       for (int64_t r = begin; r < end; ++r) {
-        float *y = placeOf(l.outs[0], r, s.n, x);
-        row(rowOf(l.ins[0], r, s.n, x), scale, eps, y, f32(l.outs[1]) + r, s.n);
-        finish(l.outs[0], r, s.n, y);
+        if (kAdds) {
+          float *sum = placeOf(l.outs[0], r, s.n, x);
+          addRow(rowOf(l.ins[0], r, s.n, x), rowOf(l.ins[1], r, s.n, b), sum, s.n);
+          finish(l.outs[0], r, s.n, sum);
+        }
+        float *y = placeOf(l.outs[kAdds], r, s.n, x);
+        row(rowOf(kAdds ? l.outs[0] : l.ins[0], r, s.n, x), scale, eps, y,
+            f32(l.outs[1 + kAdds]) + r, s.n);
+        finish(l.outs[kAdds], r, s.n, y);
       }
     });
     return nullptr;
@@ -155,7 +157,6 @@ public:
   }
   const char *run(const DsLaunch &l) {
     auto row = HWY_DYNAMIC_DISPATCH(rmsNormGradRow);
-    auto add = HWY_DYNAMIC_DISPATCH(addRow);
     float *parts = workAt<float>(l, 0), *sum = parts + blocks.count * blocks.stride;
     parallelFor(l.threads, blocks.count, s.rows * s.n, [&](int64_t begin, int64_t end) {
       alignas(64) float dy[kHalfRow], x[kHalfRow], w[kHalfRow], dx[kHalfRow];
@@ -168,12 +169,16 @@ public:
           row(rowOf(l.ins[0], r, s.n, dy), rowOf(l.ins[1], r, s.n, x), scale, f32(l.ins[3])[r], to,
               part, s.n);
           finish(l.outs[0], r, s.n, to);
+          if (l.numIns > 4) {
+            addRow(rowOf(l.outs[0], r, s.n, dx), rowOf(l.ins[4], r, s.n, x), to, s.n);
+            finish(l.outs[0], r, s.n, to);
+          }
         }
       }
     });
     std::fill_n(sum, s.n, 0.0f);
     for (int64_t b = 0; b < blocks.count; ++b)
-      add(parts + b * blocks.stride, sum, s.n);
+      addRow(sum, parts + b * blocks.stride, sum, s.n);
     if (isHalf(l.outs[1]))
       finish(l.outs[1], 0, s.n, sum);
     else
@@ -186,10 +191,26 @@ private:
   Blocks blocks{};
 };
 
+std::array<Step, 2> addSteps(const DsLaunch &) {
+  return {Step{&add, {0, 1}, {~0}}, Step{&rmsNorm, {~0, 2}, {~1, ~2}}};
+}
+std::array<Step, 2> gradSteps(const DsLaunch &) {
+  return {Step{&rmsNormGrad, {0, 1, 2, 3}, {~0, ~1}}, Step{&add, {~0, 4}, {~0}}};
+}
+
+/// With `other`.
+class GradSteps : public HalfSteps<gradSteps, 1> {
+public:
+  static bool takes(const DsLaunch &l) { return HalfSteps::takes(l) && l.numIns > 4; }
+};
+
 } // namespace
 
-const KernelFns rmsNorm = fnsOf<Either<RmsNorm, Widen<Dense<RmsNorm>>>>();
-const KernelFns rmsNormGrad = fnsOf<Either<RmsNormGrad, Widen<Dense<RmsNormGrad>>>>();
+const KernelFns rmsNorm = fnsOf<Either<RmsNorm<false>, Widen<Dense<RmsNorm<false>>>>>();
+const KernelFns addRmsNorm =
+    fnsOf<Either<RmsNorm<true>, Either<HalfSteps<addSteps, 0>, Dense<RmsNorm<true>>>>>();
+const KernelFns rmsNormGrad =
+    fnsOf<Either<RmsNormGrad, Either<GradSteps, Widen<Dense<RmsNormGrad>>>>>();
 
 } // namespace ds::cpu
 #endif

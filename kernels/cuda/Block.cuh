@@ -42,6 +42,12 @@ template <typename Op, typename V> __device__ V overBlock(V v) {
   return all[0];
 }
 
+/// The block's sum of two rows, rounded. Each thread may read on what it wrote itself: elements threadIdx.x, + blockDim.x, ...
+template <typename T> __device__ void addRow(T *to, const T *a, const T *b, int64_t n) {
+  for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
+    to[i] = rounded<T>(value(a[i]) + value(b[i]));
+}
+
 /// A normalisation over axes [axis, rank): `rows` rows of n elements each.
 struct NormRows {
   int64_t rows = 1, n = 1;

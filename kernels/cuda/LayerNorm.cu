@@ -10,12 +10,16 @@ namespace ds::cuda {
 
 namespace {
 
+// With `other` it is x + other that is normalised, rounded, and kept in `to`.
 template <typename T>
-__global__ void layerNormKernel(T *y, Wide<T> *mean, Wide<T> *rstd, const T *x, const T *scale,
-                                const T *bias, int64_t rows, int64_t n, double eps) {
+__global__ void layerNormKernel(T *y, Wide<T> *mean, Wide<T> *rstd, const T *x, const T *other,
+                                T *to, const T *scale, const T *bias, int64_t rows, int64_t n,
+                                double eps) {
   using A = Wide<T>;
   for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
-    const T *from = x + r * n;
+    const T *from = (other ? to : x) + r * n;
+    if (other)
+      addRow(to + r * n, x + r * n, other + r * n, n);
     A sum = 0;
     for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
       sum += value(from[i]);
@@ -40,8 +44,8 @@ __global__ void layerNormKernel(T *y, Wide<T> *mean, Wide<T> *rstd, const T *x, 
 // With h = (x - mean) * rstd and g = dy * scale: dx = rstd * (g - mean(g) - h * mean(g * h)).
 template <typename T>
 __global__ void layerNormGradKernel(T *dx, const T *dy, const T *x, const T *scale,
-                                    const Wide<T> *mean, const Wide<T> *rstd, int64_t rows,
-                                    int64_t n) {
+                                    const Wide<T> *mean, const Wide<T> *rstd, const T *other,
+                                    int64_t rows, int64_t n) {
   using A = Wide<T>;
   for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
     A m = mean[r], s = rstd[r], sum = 0, dot = 0;
@@ -55,7 +59,8 @@ __global__ void layerNormGradKernel(T *dx, const T *dy, const T *x, const T *sca
     for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
       A g = static_cast<A>(value(dy[r * n + i])) * value(scale[i]);
       A h = (value(x[r * n + i]) - m) * s;
-      dx[r * n + i] = rounded<T>(s * (g - sum - h * dot));
+      T d = rounded<T>(s * (g - sum - h * dot));
+      dx[r * n + i] = other ? rounded<T>(value(d) + value(other[r * n + i])) : d;
     }
   }
 }
@@ -78,23 +83,29 @@ __global__ void layerNormParamsKernel(T *dscale, T *dbias, const T *dy, const T 
 
 } // namespace
 
-const char *layerNorm(const DsLaunch *l, void *) {
+// (x, scale[, bias]) -> y, mean, rstd; with an addition (a, b, scale[, bias]) -> sum, y, mean, rstd.
+static const char *forward(const DsLaunch &l, int adds) {
   NormRows s;
-  if (const char *message = normRowsOf(*l, l->ins[0], s))
+  if (const char *message = normRowsOf(l, l.ins[0], s))
     return message;
   if (s.rows == 0 || s.n == 0)
     return nullptr;
-  return Floats::dispatch(l->ins[0].dtype, [&](auto tag) {
+  const DsTensor *in = l.ins + adds, *out = l.outs + adds;
+  return Floats::dispatch(l.ins[0].dtype, [&](auto tag) {
     using T = typename decltype(tag)::Type;
-    return launch(layerNormKernel<T>, gridFor(s.rows, 1), dim3(kBlock), 0, streamOf(*l),
-                  elem::dataOf<T>(l->outs[0]), elem::dataOf<Wide<T>>(l->outs[1]),
-                  elem::dataOf<Wide<T>>(l->outs[2]), elem::dataOf<T>(l->ins[0]),
-                  elem::dataOf<T>(l->ins[1]), l->numIns == 3 ? elem::dataOf<T>(l->ins[2]) : nullptr,
-                  s.rows, s.n, attr(*l, "eps").f);
+    return launch(
+        layerNormKernel<T>, gridFor(s.rows, 1), dim3(kBlock), 0, streamOf(l),
+        elem::dataOf<T>(out[0]), elem::dataOf<Wide<T>>(out[1]), elem::dataOf<Wide<T>>(out[2]),
+        elem::dataOf<T>(l.ins[0]), adds ? elem::dataOf<T>(l.ins[1]) : nullptr,
+        adds ? elem::dataOf<T>(l.outs[0]) : nullptr, elem::dataOf<T>(in[1]),
+        l.numIns == 3 + adds ? elem::dataOf<T>(in[2]) : nullptr, s.rows, s.n, attr(l, "eps").f);
   });
 }
 
-// (dy, x, scale, mean, rstd) -> dx, dscale, dbias.
+const char *layerNorm(const DsLaunch *l, void *) { return forward(*l, 0); }
+const char *addLayerNorm(const DsLaunch *l, void *) { return forward(*l, 1); }
+
+// (dy, x, scale, mean, rstd[, other]) -> dx, dscale, dbias.
 const char *layerNormGrad(const DsLaunch *l, void *) {
   NormRows s;
   if (const char *message = normRowsOf(*l, l->ins[1], s))
@@ -114,7 +125,7 @@ const char *layerNormGrad(const DsLaunch *l, void *) {
       return static_cast<const char *>(nullptr);
     return launch(layerNormGradKernel<T>, gridFor(s.rows, 1), dim3(kBlock), 0, streamOf(*l),
                   elem::dataOf<T>(l->outs[0]), dy, x, elem::dataOf<T>(l->ins[2]), mean, rstd,
-                  s.rows, s.n);
+                  l->numIns > 5 ? elem::dataOf<T>(l->ins[5]) : nullptr, s.rows, s.n);
   });
 }
 

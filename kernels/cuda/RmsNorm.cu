@@ -10,12 +10,15 @@ namespace ds::cuda {
 
 namespace {
 
+// With `other` it is x + other that is normalised, rounded, and kept in `to`.
 template <typename T>
-__global__ void rmsNormKernel(T *y, Wide<T> *rstd, const T *x, const T *scale, int64_t rows,
-                              int64_t n, double eps) {
+__global__ void rmsNormKernel(T *y, Wide<T> *rstd, const T *x, const T *other, T *to,
+                              const T *scale, int64_t rows, int64_t n, double eps) {
   using A = Wide<T>;
   for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
-    const T *from = x + r * n;
+    const T *from = (other ? to : x) + r * n;
+    if (other)
+      addRow(to + r * n, x + r * n, other + r * n, n);
     A squares = 0;
     for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
       A v = value(from[i]);
@@ -33,7 +36,7 @@ __global__ void rmsNormKernel(T *y, Wide<T> *rstd, const T *x, const T *scale, i
 // With h = x * rstd and g = dy * scale: dx = rstd * (g - h * mean(g * h)).
 template <typename T>
 __global__ void rmsNormGradKernel(T *dx, const T *dy, const T *x, const T *scale,
-                                  const Wide<T> *rstd, int64_t rows, int64_t n) {
+                                  const Wide<T> *rstd, const T *other, int64_t rows, int64_t n) {
   using A = Wide<T>;
   for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
     A s = rstd[r], dot = 0;
@@ -42,7 +45,8 @@ __global__ void rmsNormGradKernel(T *dx, const T *dy, const T *x, const T *scale
     dot = overBlock<Sum>(dot) / static_cast<A>(n);
     for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
       A g = static_cast<A>(value(dy[r * n + i])) * value(scale[i]);
-      dx[r * n + i] = rounded<T>(s * (g - value(x[r * n + i]) * s * dot));
+      T d = rounded<T>(s * (g - value(x[r * n + i]) * s * dot));
+      dx[r * n + i] = other ? rounded<T>(value(d) + value(other[r * n + i])) : d;
     }
   }
 }
@@ -60,22 +64,27 @@ __global__ void rmsNormScaleKernel(T *dscale, const T *dy, const T *x, const Wid
 
 } // namespace
 
-const char *rmsNorm(const DsLaunch *l, void *) {
+// (x, scale) -> y, rstd; with an addition (a, b, scale) -> sum, y, rstd.
+static const char *forward(const DsLaunch &l, int adds) {
   NormRows s;
-  if (const char *message = normRowsOf(*l, l->ins[0], s))
+  if (const char *message = normRowsOf(l, l.ins[0], s))
     return message;
   if (s.rows == 0 || s.n == 0)
     return nullptr;
-  return Floats::dispatch(l->ins[0].dtype, [&](auto tag) {
+  return Floats::dispatch(l.ins[0].dtype, [&](auto tag) {
     using T = typename decltype(tag)::Type;
-    return launch(rmsNormKernel<T>, gridFor(s.rows, 1), dim3(kBlock), 0, streamOf(*l),
-                  elem::dataOf<T>(l->outs[0]), elem::dataOf<Wide<T>>(l->outs[1]),
-                  elem::dataOf<T>(l->ins[0]), elem::dataOf<T>(l->ins[1]), s.rows, s.n,
-                  attr(*l, "eps").f);
+    return launch(rmsNormKernel<T>, gridFor(s.rows, 1), dim3(kBlock), 0, streamOf(l),
+                  elem::dataOf<T>(l.outs[adds]), elem::dataOf<Wide<T>>(l.outs[1 + adds]),
+                  elem::dataOf<T>(l.ins[0]), adds ? elem::dataOf<T>(l.ins[1]) : nullptr,
+                  adds ? elem::dataOf<T>(l.outs[0]) : nullptr, elem::dataOf<T>(l.ins[1 + adds]),
+                  s.rows, s.n, attr(l, "eps").f);
   });
 }
 
-// (dy, x, scale, rstd) -> dx, dscale.
+const char *rmsNorm(const DsLaunch *l, void *) { return forward(*l, 0); }
+const char *addRmsNorm(const DsLaunch *l, void *) { return forward(*l, 1); }
+
+// (dy, x, scale, rstd[, other]) -> dx, dscale.
 const char *rmsNormGrad(const DsLaunch *l, void *) {
   NormRows s;
   if (const char *message = normRowsOf(*l, l->ins[1], s))
@@ -94,8 +103,8 @@ const char *rmsNormGrad(const DsLaunch *l, void *) {
     if (s.rows == 0)
       return static_cast<const char *>(nullptr);
     return launch(rmsNormGradKernel<T>, gridFor(s.rows, 1), dim3(kBlock), 0, streamOf(*l),
-                  elem::dataOf<T>(l->outs[0]), dy, x, elem::dataOf<T>(l->ins[2]), rstd, s.rows,
-                  s.n);
+                  elem::dataOf<T>(l->outs[0]), dy, x, elem::dataOf<T>(l->ins[2]), rstd,
+                  l->numIns > 4 ? elem::dataOf<T>(l->ins[4]) : nullptr, s.rows, s.n);
   });
 }
 

@@ -7,6 +7,27 @@
 
 namespace ds::ref {
 
+// A sum of two operands or results of l, into one of these.
+static const char *add(const DsLaunch &l, const DsTensor &a, const DsTensor &b,
+                       const DsTensor &to) {
+  DsTensor ins[] = {a, b};
+  DsLaunch sum = l;
+  sum.ins = ins, sum.numIns = 2;
+  sum.outs = &to, sum.numOuts = 1;
+  return refAdd(&sum, nullptr);
+}
+
+// (a, b, ...) -> sum, ...: the sum, rounded to its type, and what `norm` makes of it.
+static const char *addThen(const DsLaunch &l, DsRunFn norm) {
+  if (const char *message = add(l, l.ins[0], l.ins[1], l.outs[0]))
+    return message;
+  DsTensor ins[3] = {l.outs[0], l.ins[2], l.ins[l.numIns - 1]}; // sum, scale, bias
+  DsLaunch rest = l;
+  rest.ins = ins, --rest.numIns;
+  ++rest.outs, --rest.numOuts;
+  return norm(&rest, nullptr);
+}
+
 const char *refLayerNorm(const DsLaunch *l, void *) {
   const DsTensor &x = l->ins[0], &scale = l->ins[1], &y = l->outs[0], &mean = l->outs[1],
                  &rstd = l->outs[2];
@@ -95,9 +116,11 @@ const char *refLayerNormGrad(const DsLaunch *l, void *) {
         to[o] = store<T>(r * (g - sum / n - h * (dot / n)));
       });
     });
-    return nullptr;
+    return l->numIns > 5 ? add(*l, dx, l->ins[5], dx) : nullptr;
   });
 }
+
+const char *refAddLayerNorm(const DsLaunch *l, void *) { return addThen(*l, refLayerNorm); }
 
 const char *refRmsNorm(const DsLaunch *l, void *) {
   const DsTensor &x = l->ins[0], &scale = l->ins[1], &y = l->outs[0], &rstd = l->outs[1];
@@ -166,8 +189,10 @@ const char *refRmsNormGrad(const DsLaunch *l, void *) {
         to[o] = store<T>(r * (g - h * (dot / n)));
       });
     });
-    return nullptr;
+    return l->numIns > 4 ? add(*l, dx, l->ins[4], dx) : nullptr;
   });
 }
+
+const char *refAddRmsNorm(const DsLaunch *l, void *) { return addThen(*l, refRmsNorm); }
 
 } // namespace ds::ref

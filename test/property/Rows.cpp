@@ -60,6 +60,8 @@ const std::vector<std::pair<OpKind, const char *>> &notDrawn() {
       {OpKind::Sgd, pass},
       {OpKind::Adam, pass},
       {OpKind::AdamRound, pass},
+      {OpKind::AddLayerNorm, pass},
+      {OpKind::AddRmsNorm, pass},
       {OpKind::AllGather, pass},
       {OpKind::ReduceScatter, pass},
       {OpKind::AllReduce, pass},

@@ -138,6 +138,7 @@ Cases linearCases(const std::string &op); // linear, linear_grad, linear_gelu_gr
 Cases convCases(const std::string &op);
 Cases poolCases(const std::string &op);
 Cases batchNormCases(const std::string &op);
+KernelCase withAddition(KernelCase c, const std::string &op);
 Cases layerNormCases(const std::string &op);
 Cases lossCases(const std::string &op);
 Cases packCases(const std::string &op);

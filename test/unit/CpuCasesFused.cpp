@@ -104,22 +104,26 @@ Cases rmsNormCases(const std::string &op) {
     Dims head(d.begin(), d.begin() + static_cast<int64_t>(at)),
         tail(d.begin() + static_cast<int64_t>(at), d.end());
     auto scale = +[] { return uniform(0.5, 1.5); };
-    if (op == "rms_norm_grad")
-      pushLayouts(cases, {"",
-                          op,
-                          Attrs{{"axis", axis}},
-                          {f32(d), f32(d), f32(tail, scale), f32(head, scale)},
-                          {result(DType::F32, d), result(DType::F32, tail)},
-                          {},
-                          {}});
-    else
-      pushLayouts(cases, {"",
-                          op,
-                          Attrs{{"axis", axis}, {"eps", 0.01}},
-                          {f32(d), f32(tail, scale)},
-                          {result(DType::F32, d), result(DType::F32, head)},
-                          {},
-                          {}});
+    if (op == "rms_norm_grad") {
+      KernelCase c{"",
+                   op,
+                   Attrs{{"axis", axis}},
+                   {f32(d), f32(d), f32(tail, scale), f32(head, scale)},
+                   {result(DType::F32, d), result(DType::F32, tail)},
+                   {},
+                   {}};
+      pushLayouts(cases, c);
+      pushLayouts(cases, withAddition(c, op));
+      continue;
+    }
+    KernelCase c{"",
+                 "rms_norm",
+                 Attrs{{"axis", axis}, {"eps", 0.01}},
+                 {f32(d), f32(tail, scale)},
+                 {result(DType::F32, d), result(DType::F32, head)},
+                 {},
+                 {}};
+    pushLayouts(cases, op == "add_rms_norm" ? withAddition(c, op) : c);
   }
   return cases;
 }

@@ -125,8 +125,21 @@ Cases matmulCases(const std::string &) {
   return cases;
 }
 
+// The case with what residual streams add: before a normalisation, another operand and their sum; behind a gradient, another operand.
+KernelCase withAddition(KernelCase c, const std::string &op) {
+  const Dims &d = c.outs[0].dims;
+  if (c.op == op) { // large, since the rounded gradient must not be most of what is left
+    c.ins.push_back(f32(d, [] { return uniform(20000, 30000); }));
+  } else {
+    c.ins.insert(c.ins.begin() + 1, f32(d));
+    c.outs.insert(c.outs.begin(), result(DType::F32, d));
+  }
+  c.op = op;
+  return c;
+}
+
 Cases layerNormCases(const std::string &op) {
-  bool grad = op == "layer_norm_grad";
+  bool grad = op == "layer_norm_grad", adds = op == "add_layer_norm";
   Cases cases;
   for (auto [d, axis] : std::vector<std::pair<Dims, int64_t>>{{{1}, 0},
                                                               {{5, 19}, -1},
@@ -141,9 +154,8 @@ Cases layerNormCases(const std::string &op) {
     auto x = +[] { return 3 + normal(); };
     auto scale = +[] { return uniform(0.5, 1.5); };
     if (grad) {
-      pushLayouts(cases,
-                  {"",
-                   "layer_norm_grad",
+      KernelCase c{"",
+                   op,
                    Attrs{{"axis", axis}},
                    {f32(d), f32(d, x), f32(tail, scale),
                     f32(
@@ -151,25 +163,20 @@ Cases layerNormCases(const std::string &op) {
                     f32(head, positive)},
                    {result(DType::F32, d), result(DType::F32, tail), result(DType::F32, tail)},
                    {},
-                   {}});
+                   {}};
+      pushLayouts(cases, c);
+      pushLayouts(cases, withAddition(c, op));
       continue;
     }
     std::vector<Tensor> outs = {result(DType::F32, d), result(DType::F32, head),
                                 result(DType::F32, head)};
-    pushLayouts(cases, {"",
-                        "layer_norm",
-                        Attrs{{"axis", axis}},
-                        {f32(d, x), f32(tail, scale), f32(tail)},
-                        outs,
-                        {},
-                        {}});
-    push(cases, {"",
-                 "layer_norm",
-                 Attrs{{"axis", axis}, {"eps", 0.25}},
-                 {f32(d, x), f32(tail, scale)},
-                 outs,
-                 {},
-                 {}});
+    KernelCase c{
+        "", "layer_norm", Attrs{{"axis", axis}}, {f32(d, x), f32(tail, scale), f32(tail)}, outs, {},
+        {}};
+    pushLayouts(cases, adds ? withAddition(c, op) : c);
+    c.attrs.set("eps", 0.25);
+    c.ins.pop_back();
+    push(cases, adds ? withAddition(c, op) : c);
   }
   return cases;
 }

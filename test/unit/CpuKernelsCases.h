@@ -25,4 +25,7 @@ bool inHalf(KernelCase &c, DType half, int64_t largest = 40000);
 /// allowanceOf, and, where that is not exact, one unit in the last place of the type.
 Allowance halfAllowanceOf(const std::string &op, DType half);
 
+/// A sum that stands before a normalisation or behind its gradient, and the rest, by kernels of their own.
+RunResult runApart(KernelTable table, const KernelCase &c, const RunOptions &o = {});
+
 } // namespace ds::test

@@ -199,6 +199,27 @@ INSTANTIATE_TEST_SUITE_P(Rows, CpuKernelsDnnl,
                                          "conv_grad_weight"),
                          [](const auto &info) { return info.param; });
 
+// What fuse-residual makes has the bits of what it replaces.
+TEST(CpuKernelsFused, AdditionsOfNormsKeepTheirBits) {
+  int ran = 0;
+  for (const char *op : {"add_layer_norm", "add_rms_norm", "layer_norm_grad", "rms_norm_grad"}) {
+    std::vector<KernelCase> cases = casesOf(op);
+    for (DType half : {DType::BF16, DType::F16})
+      for (KernelCase &c : halfCases(op, half))
+        cases.push_back(std::move(c));
+    for (const KernelCase &c : cases) {
+      if (*op != 'a' && c.ins.size() < (*op == 'l' ? 6u : 5u))
+        continue; // nothing is added
+      for (KernelTable table : {refKernels(), cpuKernels()})
+        ASSERT_EQ(runKernel(*findKernel(table, op, c.ins[0].dtype), c).bytes,
+                  runApart(table, c).bytes)
+            << c.name;
+      ++ran;
+    }
+  }
+  EXPECT_GT(ran, 200);
+}
+
 TEST(CpuKernelsErrors, BadIndicesAndLabels) {
   auto one = [](DType t, std::vector<int64_t> dims, double v) {
     return tensor(t, std::move(dims), [=] { return v; });

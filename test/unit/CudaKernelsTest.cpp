@@ -180,6 +180,21 @@ TEST_P(CudaKernels, MatchWithoutLibraries) {
   }
 }
 
+// What fuse-residual makes has the bits of what it replaces.
+TEST(CudaFused, AdditionsOfNormsKeepTheirBits) {
+  int ran = 0;
+  for (const char *op : {"add_layer_norm", "add_rms_norm", "layer_norm_grad", "rms_norm_grad"})
+    for (const KernelCase &c : deviceCases(op, kLargest)) {
+      if (!isRowMajor(c) || (*op != 'a' && c.ins.size() < (*op == 'l' ? 6u : 5u)))
+        continue;
+      ASSERT_EQ(runKernel(*kernelOf(cudaKernels(), c), c, onDevice()).bytes,
+                runApart(cudaKernels(), c, onDevice()).bytes)
+          << c.name;
+      ++ran;
+    }
+  EXPECT_GT(ran, 20);
+}
+
 TEST(CudaFaults, LabelsAndIndicesAreTold) {
   auto one = [](DType t, std::vector<int64_t> dims, double v) {
     return tensor(t, std::move(dims), [=] { return v; });

@@ -61,7 +61,8 @@ Allowance deviceAllowance(const KernelCase &c) {
   a.rtol *= 8;
   if (isHalf(t) && hasHalfKernel(c.op)) // tensor cores take probabilities and slopes in 16 bits
     a.atol += (c.op == "attention" ? 1 : 8) * (t == DType::BF16 ? 0x1p-8 : 0x1p-11);
-  for (const char *one : {"sqrt", "reciprocal", "div", "layer_norm", "sin", "cos", "avg_pool"})
+  for (const char *one :
+       {"sqrt", "reciprocal", "div", "layer_norm", "add_layer_norm", "sin", "cos", "avg_pool"})
     if (c.op == one)
       a.rtol = std::max(a.rtol, 3e-7 * (t == DType::F32 ? 1 : 1e5));
   return a;
