@@ -41,7 +41,8 @@ private:
 };
 
 /// stepsOf: a function of the launch.
-template <std::array<Step, 2> (*stepsOf)(const DsLaunch &), int kFloat> class HalfSteps : public TwoSteps {
+template <std::array<Step, 2> (*stepsOf)(const DsLaunch &), int kFloat>
+class HalfSteps : public TwoSteps {
 public:
   static bool takes(const DsLaunch &l) { return isHalf(l.ins[kFloat]); }
   static size_t work(const DsLaunch &l) { return workOf(l, stepsOf(l)); }
