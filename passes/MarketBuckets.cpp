@@ -21,7 +21,8 @@ class PlanReader {
 public:
   PlanReader(const RecomputeModel &m, const Schedule &s, const Rates &r) : schedule(s), rates(r) {
     for (size_t k = 0; k < m.launches.size(); ++k)
-      launchOf[m.launches[k].op->result()->name] = static_cast<int>(k);
+      for (const Value *v : m.launches[k].op->results)
+        launchOf[v->name] = static_cast<int>(k);
     firstBackward = m.firstBackward;
     for (size_t b = 0; b < s.buckets.size(); ++b)
       numberOf[s.buckets[b].name] = static_cast<int>(b);
@@ -64,6 +65,14 @@ private:
       (b.type.space == Space::Device ? options[bucket].device : options[bucket].host) += bytes;
   }
 
+  // The launch of the micro-batch that i is, or -1. What passes make of several stands where its last result was made.
+  int launchAt(const SchedProgram &p, const Instr &i) const {
+    if (i.kind != InstrKind::Launch || i.outs.empty())
+      return -1;
+    auto it = launchOf.find(*resolve(schedule, p, i.outs.back()).name);
+    return it == launchOf.end() ? -1 : it->second;
+  }
+
   // Moves or makes what buckets are made of.
   static bool carriesBuckets(const Instr &i) {
     return i.kind != InstrKind::Launch || i.op == OpKind::Pack || i.op == OpKind::Accumulate ||
@@ -80,7 +89,7 @@ private:
     of.resize(owner.size() + p.own.size(), -1);
     auto pass = [&](const Instr &i, const std::vector<PlaceRef> &from,
                     const std::vector<PlaceRef> &to) {
-      if (!carriesBuckets(i) || launchOf.count(i.label))
+      if (!carriesBuckets(i) || launchAt(p, i) >= 0)
         return;
       for (PlaceRef f : from)
         for (PlaceRef t : to)
@@ -115,16 +124,16 @@ private:
       const Instr &i = p.instrs[k];
       double s = ds::seconds(schedule, p, i, rates) * runs;
       auto stream = static_cast<int>(i.stream);
-      if (auto it = launchOf.find(i.label); it != launchOf.end()) {
+      if (int launch = launchAt(p, i); launch >= 0) {
         // The first forward phase is what the host's part of the update before may run beside.
-        if (it->second >= firstBackward || !isFirst)
+        if (launch >= firstBackward || !isFirst)
           addBackward(launchSeconds, s);
         else
           launchSeconds[stream] += s;
         for (const auto *list : {&i.ins, &i.outs})
           for (PlaceRef place : *list)
-            touched[bufferOf(p, place)].add(it->second, it->second + 1);
-        at = it->second + 1;
+            touched[bufferOf(p, place)].add(launch, launch + 1);
+        at = launch + 1;
         continue;
       }
       // A reduced plan does not have all launches: weights arrive right before one, gradients leave right behind one.
@@ -154,8 +163,8 @@ private:
     std::vector<int> next(p.instrs.size());
     int launch = -1;
     for (size_t k = p.instrs.size(); k-- > 0;) {
-      if (auto it = launchOf.find(p.instrs[k].label); it != launchOf.end())
-        launch = it->second;
+      if (int at = launchAt(p, p.instrs[k]); at >= 0)
+        launch = at;
       next[k] = launch;
     }
     return next;

@@ -95,13 +95,23 @@ void RecomputeModel::addLaunches(Program &p) {
 
 namespace {
 
-using LabelIndex = std::map<std::string_view, int>;
-
-LabelIndex labelsOf(const SchedProgram &p) {
-  LabelIndex index;
-  for (size_t k = 0; k < p.instrs.size(); ++k)
+// Of every launch its instruction in p, or -1. A later pass may have made one of several: it has a result's name.
+std::vector<int> instrsOf(const std::vector<RecomputeModel::Launch> &launches, const Schedule &s,
+                          const SchedProgram &p) {
+  std::map<std::string_view, int> index;
+  for (size_t k = 0; k < p.instrs.size(); ++k) {
     index.emplace(p.instrs[k].label, static_cast<int>(k));
-  return index;
+    for (size_t i = 1; p.instrs[k].kind == InstrKind::Launch && i < p.instrs[k].outs.size(); ++i)
+      index.emplace(*resolve(s, p, p.instrs[k].outs[i]).name, static_cast<int>(k));
+  }
+  std::vector<int> at;
+  for (const RecomputeModel::Launch &l : launches) {
+    at.push_back(-1);
+    for (const Value *v : l.op->results)
+      if (auto it = index.find(v->name); at.back() < 0 && it != index.end())
+        at.back() = it->second;
+  }
+  return at;
 }
 
 } // namespace
@@ -111,12 +121,15 @@ void RecomputeModel::readTimes(const Schedule &s, const Rates &r) {
   for (const SchedProgram &p : s.programs) {
     if (!p.name.starts_with("micro."))
       continue;
-    LabelIndex index = labelsOf(p);
-    for (Launch &l : launches)
-      if (auto it = index.find(l.op->result()->name); it != index.end()) {
-        const Instr &i = p.instrs[it->second];
-        l.seconds = seconds(s, p, i, r);
-        l.work = i.work < 0 ? 0 : rounded(resolve(s, p, {false, i.work}).buffer->bytes);
+    std::vector<int> at = instrsOf(launches, s, p), sharers(p.instrs.size(), 0);
+    for (int k : at)
+      if (k >= 0)
+        ++sharers[k];
+    for (size_t k = 0; k < launches.size(); ++k)
+      if (at[k] >= 0) {
+        const Instr &i = p.instrs[at[k]];
+        launches[k].seconds = seconds(s, p, i, r) / sharers[at[k]];
+        launches[k].work = i.work < 0 ? 0 : rounded(resolve(s, p, {false, i.work}).buffer->bytes);
       }
     readGathers(s, p, r);
   }
@@ -161,20 +174,19 @@ void RecomputeModel::readMemory(const Schedule &s) {
   for (const SchedProgram &p : s.programs) {
     if (!p.name.starts_with("micro."))
       continue;
-    LabelIndex index = labelsOf(p);
+    std::vector<int> instrs = instrsOf(launches, s, p);
     std::vector<int64_t> live = liveBytes(p);
     // An instruction that the graph does not have yet counts to the launch before it.
     int at = 0;
     int64_t before = 0;
     for (size_t k = 0; k < launches.size(); ++k) {
-      auto it = index.find(launches[k].op->result()->name);
-      if (it != index.end()) {
-        int64_t most = live[it->second];
-        for (at = std::max(at, it->second); at < static_cast<int>(p.instrs.size()); ++at) {
-          if (k + 1 < launches.size() && p.instrs[at].label == launches[k + 1].op->result()->name)
-            break;
+      if (int mine = instrs[k]; mine >= 0) {
+        int64_t most = live[mine];
+        auto next = std::find_if(instrs.begin() + static_cast<int64_t>(k), instrs.end(),
+                                 [&](int other) { return other > mine; });
+        int end = next == instrs.end() ? static_cast<int>(p.instrs.size()) : *next;
+        for (at = std::max(at, mine); at < end; ++at)
           most = std::max(most, live[at]);
-        }
         before = most - load0.at[k];
       }
       beside[k] = std::max(beside[k], before);

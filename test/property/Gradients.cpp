@@ -27,6 +27,7 @@ public:
     config.clip = 0;
     config.dtype = "f64";
     config.loss = c.config.loss;
+    config.fuse = c.config.fuse;
   }
 
   Failure run() {
