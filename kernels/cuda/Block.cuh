@@ -42,11 +42,29 @@ template <typename Op, typename V> __device__ V overBlock(V v) {
   return all[0];
 }
 
-/// The block's sum of two rows, rounded. Each thread may read on what it wrote itself: elements threadIdx.x, + blockDim.x, ...
-template <typename T> __device__ void addRow(T *to, const T *a, const T *b, int64_t n) {
-  for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
-    to[i] = rounded<T>(value(a[i]) + value(b[i]));
+inline constexpr int kColumnBlock = 512;
+/// Sums over rows, one or more for each column: f(sums, row, column) adds to them, put(which, column, sum) gets them. Blocks of kColumnBlock
+/// threads take 32 columns each; a warp adds every 16th row, and the warps' sums are added in their order.
+template <int kSums, typename F, typename P>
+__device__ void sumColumns(int64_t rows, int64_t n, F f, P put) {
+  constexpr int kWarps = kColumnBlock / 32;
+  DS_SHARED(double, partial, kSums *kWarps * 32);
+  const int lane = threadIdx.x % 32, warp = static_cast<int>(threadIdx.x) / 32;
+  const int64_t column = static_cast<int64_t>(blockIdx.x) * 32 + lane;
+  double sums[kSums] = {};
+  for (int64_t r = warp; column < n && r < rows; r += kWarps)
+    f(sums, r, column);
+  for (int k = 0; k < kSums; ++k)
+    partial[(k * kWarps + warp) * 32 + lane] = sums[k];
+  __syncthreads();
+  if (warp >= kSums || column >= n)
+    return;
+  double sum = 0;
+  for (int w = 0; w < kWarps; ++w)
+    sum += partial[(warp * kWarps + w) * 32 + lane];
+  put(warp, column, sum);
 }
+inline dim3 gridOfColumns(int64_t n) { return dim3(static_cast<unsigned>((n + 31) / 32)); }
 
 /// A normalisation over axes [axis, rank): `rows` rows of n elements each.
 struct NormRows {

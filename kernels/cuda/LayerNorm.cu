@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Layer normalisation over axes [axis, rank): a block per row. The gradients of scale and bias are sums over rows, which
-// each column's thread adds in row order.
+// each column's threads add in one order.
 #include "kernels/cuda/Block.cuh"
 #include "kernels/cuda/Kernels.h"
 #include "kernels/cuda/Map.cuh"
+#include "kernels/cuda/Pack.cuh"
 
 namespace ds::cuda {
 
@@ -16,24 +17,29 @@ __global__ void layerNormKernel(T *y, Wide<T> *mean, Wide<T> *rstd, const T *x, 
                                 T *to, const T *scale, const T *bias, int64_t rows, int64_t n,
                                 double eps) {
   using A = Wide<T>;
+  const bool wide = isPacked(y) && isPacked(x) && isPacked(other) && isPacked(to) &&
+                    isPacked(scale) && isPacked(bias);
   for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
     const T *from = (other ? to : x) + r * n;
-    if (other)
-      addRow(to + r * n, x + r * n, other + r * n, n);
+    if (other) // each thread reads on what it wrote itself
+      mapRows(
+          to + r * n, n, wide, [](int64_t, auto a, auto b) { return a + b; }, x + r * n,
+          other + r * n);
     A sum = 0;
-    for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
-      sum += value(from[i]);
+    readRows(
+        n, wide, [&](int64_t, A v) { sum += v; }, from);
     A m = overBlock<Sum>(sum) / static_cast<A>(n), squares = 0;
-    for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
-      A d = value(from[i]) - m;
-      squares += d * d;
-    }
+    readRows(
+        n, wide, [&](int64_t, A v) { squares += (v - m) * (v - m); }, from);
     A s = A(1) /
           static_cast<A>(sqrt(overBlock<Sum>(squares) / static_cast<A>(n) + static_cast<A>(eps)));
-    for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
-      A v = (value(from[i]) - m) * s * value(scale[i]);
-      y[r * n + i] = rounded<T>(bias ? v + value(bias[i]) : v);
-    }
+    if (bias)
+      mapRows(
+          y + r * n, n, wide, [&](int64_t, A v, A w, A b) { return (v - m) * s * w + b; }, from,
+          scale, bias);
+    else
+      mapRows(
+          y + r * n, n, wide, [&](int64_t, A v, A w) { return (v - m) * s * w; }, from, scale);
     if (threadIdx.x == 0) {
       mean[r] = m;
       rstd[r] = s;
@@ -47,21 +53,28 @@ __global__ void layerNormGradKernel(T *dx, const T *dy, const T *x, const T *sca
                                     const Wide<T> *mean, const Wide<T> *rstd, const T *other,
                                     int64_t rows, int64_t n) {
   using A = Wide<T>;
+  const bool wide =
+      isPacked(dx) && isPacked(dy) && isPacked(x) && isPacked(scale) && isPacked(other);
   for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
     A m = mean[r], s = rstd[r], sum = 0, dot = 0;
-    for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
-      A g = static_cast<A>(value(dy[r * n + i])) * value(scale[i]);
-      sum += g;
-      dot += g * ((value(x[r * n + i]) - m) * s);
-    }
+    readRows(
+        n, wide,
+        [&](int64_t, A d, A v, A w) {
+          A g = d * w;
+          sum += g;
+          dot += g * ((v - m) * s);
+        },
+        dy + r * n, x + r * n, scale);
     sum = overBlock<Sum>(sum) / static_cast<A>(n);
     dot = overBlock<Sum>(dot) / static_cast<A>(n);
-    for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
-      A g = static_cast<A>(value(dy[r * n + i])) * value(scale[i]);
-      A h = (value(x[r * n + i]) - m) * s;
-      T d = rounded<T>(s * (g - sum - h * dot));
-      dx[r * n + i] = other ? rounded<T>(value(d) + value(other[r * n + i])) : d;
-    }
+    auto slope = [&](int64_t, A d, A v, A w) -> A { return s * (d * w - sum - (v - m) * s * dot); };
+    if (other)
+      mapRows(
+          dx + r * n, n, wide,
+          [&](int64_t i, A d, A v, A w, A o) { return value(rounded<T>(slope(i, d, v, w))) + o; },
+          dy + r * n, x + r * n, scale, other + r * n);
+    else
+      mapRows(dx + r * n, n, wide, slope, dy + r * n, x + r * n, scale);
   }
 }
 
@@ -69,16 +82,16 @@ template <typename T>
 __global__ void layerNormParamsKernel(T *dscale, T *dbias, const T *dy, const T *x,
                                       const Wide<T> *mean, const Wide<T> *rstd, int64_t rows,
                                       int64_t n) {
-  for (int64_t i = firstIndex(); i < n; i += indexStep()) {
-    double scaleSum = 0, biasSum = 0;
-    for (int64_t r = 0; r < rows; ++r) {
-      Wide<T> g = value(dy[r * n + i]);
-      scaleSum += g * ((value(x[r * n + i]) - mean[r]) * rstd[r]);
-      biasSum += g;
-    }
-    dscale[i] = rounded<T>(static_cast<Wide<T>>(scaleSum));
-    dbias[i] = rounded<T>(static_cast<Wide<T>>(biasSum));
-  }
+  sumColumns<2>(
+      rows, n,
+      [&](double(&sums)[2], int64_t r, int64_t i) {
+        Wide<T> g = value(dy[r * n + i]);
+        sums[0] += g * ((value(x[r * n + i]) - mean[r]) * rstd[r]);
+        sums[1] += g;
+      },
+      [&](int which, int64_t i, double sum) {
+        (which ? dbias : dscale)[i] = rounded<T>(static_cast<Wide<T>>(sum));
+      });
 }
 
 } // namespace
@@ -117,9 +130,10 @@ const char *layerNormGrad(const DsLaunch *l, void *) {
     const T *dy = elem::dataOf<T>(l->ins[0]), *x = elem::dataOf<T>(l->ins[1]);
     const auto *mean = elem::dataOf<Wide<T>>(l->ins[3]), *rstd = elem::dataOf<Wide<T>>(l->ins[4]);
     // First what needs all of dy and x: dx may take the place of one of them.
-    if (const char *message = launch(layerNormParamsKernel<T>, gridFor(s.n), dim3(kBlock), 0,
-                                     streamOf(*l), elem::dataOf<T>(l->outs[1]),
-                                     elem::dataOf<T>(l->outs[2]), dy, x, mean, rstd, s.rows, s.n))
+    if (const char *message =
+            launch(layerNormParamsKernel<T>, gridOfColumns(s.n), dim3(kColumnBlock), 0,
+                   streamOf(*l), elem::dataOf<T>(l->outs[1]), elem::dataOf<T>(l->outs[2]), dy, x,
+                   mean, rstd, s.rows, s.n))
       return message;
     if (s.rows == 0)
       return static_cast<const char *>(nullptr);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Root-mean-square normalisation over axes [axis, rank): a block per row. The gradient of the scale is a sum over rows, which
-// each column's thread adds in row order.
+// each column's threads add in one order.
 #include "kernels/cuda/Block.cuh"
 #include "kernels/cuda/Kernels.h"
 #include "kernels/cuda/Map.cuh"
+#include "kernels/cuda/Pack.cuh"
 
 namespace ds::cuda {
 
@@ -15,19 +16,21 @@ template <typename T>
 __global__ void rmsNormKernel(T *y, Wide<T> *rstd, const T *x, const T *other, T *to,
                               const T *scale, int64_t rows, int64_t n, double eps) {
   using A = Wide<T>;
+  const bool wide =
+      isPacked(y) && isPacked(x) && isPacked(other) && isPacked(to) && isPacked(scale);
   for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
     const T *from = (other ? to : x) + r * n;
-    if (other)
-      addRow(to + r * n, x + r * n, other + r * n, n);
+    if (other) // each thread reads on what it wrote itself
+      mapRows(
+          to + r * n, n, wide, [](int64_t, auto a, auto b) { return a + b; }, x + r * n,
+          other + r * n);
     A squares = 0;
-    for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
-      A v = value(from[i]);
-      squares += v * v;
-    }
+    readRows(
+        n, wide, [&](int64_t, A v) { squares += v * v; }, from);
     A s = A(1) /
           static_cast<A>(sqrt(overBlock<Sum>(squares) / static_cast<A>(n) + static_cast<A>(eps)));
-    for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
-      y[r * n + i] = rounded<T>(static_cast<A>(value(from[i])) * s * value(scale[i]));
+    mapRows(
+        y + r * n, n, wide, [&](int64_t, A v, A w) { return v * s * w; }, from, scale);
     if (threadIdx.x == 0)
       rstd[r] = s;
   }
@@ -38,28 +41,34 @@ template <typename T>
 __global__ void rmsNormGradKernel(T *dx, const T *dy, const T *x, const T *scale,
                                   const Wide<T> *rstd, const T *other, int64_t rows, int64_t n) {
   using A = Wide<T>;
+  const bool wide =
+      isPacked(dx) && isPacked(dy) && isPacked(x) && isPacked(scale) && isPacked(other);
   for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
     A s = rstd[r], dot = 0;
-    for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
-      dot += static_cast<A>(value(dy[r * n + i])) * value(scale[i]) * (value(x[r * n + i]) * s);
+    readRows(
+        n, wide, [&](int64_t, A d, A v, A w) { dot += d * w * (v * s); }, dy + r * n, x + r * n,
+        scale);
     dot = overBlock<Sum>(dot) / static_cast<A>(n);
-    for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
-      A g = static_cast<A>(value(dy[r * n + i])) * value(scale[i]);
-      T d = rounded<T>(s * (g - value(x[r * n + i]) * s * dot));
-      dx[r * n + i] = other ? rounded<T>(value(d) + value(other[r * n + i])) : d;
-    }
+    auto slope = [&](int64_t, A d, A v, A w) -> A { return s * (d * w - v * s * dot); };
+    if (other)
+      mapRows(
+          dx + r * n, n, wide,
+          [&](int64_t i, A d, A v, A w, A o) { return value(rounded<T>(slope(i, d, v, w))) + o; },
+          dy + r * n, x + r * n, scale, other + r * n);
+    else
+      mapRows(dx + r * n, n, wide, slope, dy + r * n, x + r * n, scale);
   }
 }
 
 template <typename T>
 __global__ void rmsNormScaleKernel(T *dscale, const T *dy, const T *x, const Wide<T> *rstd,
                                    int64_t rows, int64_t n) {
-  for (int64_t i = firstIndex(); i < n; i += indexStep()) {
-    double sum = 0;
-    for (int64_t r = 0; r < rows; ++r)
-      sum += static_cast<Wide<T>>(value(dy[r * n + i])) * (value(x[r * n + i]) * rstd[r]);
-    dscale[i] = rounded<T>(static_cast<Wide<T>>(sum));
-  }
+  sumColumns<1>(
+      rows, n,
+      [&](double(&sums)[1], int64_t r, int64_t i) {
+        sums[0] += static_cast<Wide<T>>(value(dy[r * n + i])) * (value(x[r * n + i]) * rstd[r]);
+      },
+      [&](int, int64_t i, double sum) { dscale[i] = rounded<T>(static_cast<Wide<T>>(sum)); });
 }
 
 } // namespace
@@ -97,7 +106,7 @@ const char *rmsNormGrad(const DsLaunch *l, void *) {
     const auto *rstd = elem::dataOf<Wide<T>>(l->ins[3]);
     // First what needs all of dy and x: dx may take the place of one of them.
     if (const char *message =
-            launch(rmsNormScaleKernel<T>, gridFor(s.n), dim3(kBlock), 0, streamOf(*l),
+            launch(rmsNormScaleKernel<T>, gridOfColumns(s.n), dim3(kColumnBlock), 0, streamOf(*l),
                    elem::dataOf<T>(l->outs[1]), dy, x, rstd, s.rows, s.n))
       return message;
     if (s.rows == 0)
