@@ -147,7 +147,8 @@ private:
       resolveWaits(program, in, position, l);
       Status status = loadInstr(p, in, l);
       if (!status.ok())
-        all.merge(std::move(status).at(fmt::format("{}: {}", program.name, in.label)));
+        all.merge(
+            std::move(status).at(fmt::format("{}: {}{}", program.name, in.label, nodeOf(in))));
       loaded.streams[static_cast<int>(in.stream)].push_back(l);
     }
     for (size_t i = 0; i < program.returns.size(); ++i) {
@@ -199,6 +200,15 @@ private:
       if (last != 0 && stream != static_cast<int>(in.stream))
         l.waits[l.numWaits++] = {stream, last};
     }
+  }
+
+  // The ONNX node behind it, for messages.
+  std::string nodeOf(const Instr &in) const {
+    if (in.origin < 0 || s.origins[static_cast<size_t>(in.origin)].node.empty())
+      return "";
+    return fmt::format(" ({} of {})",
+                       in.kind == InstrKind::Launch ? info(in.op).text : text(in.kind),
+                       s.origins[static_cast<size_t>(in.origin)].node);
   }
 
   Status loadInstr(size_t p, const Instr &in, LoadedInstr &l) {
