@@ -19,12 +19,10 @@ namespace ds::cuda {
 
 namespace {
 
-constexpr size_t kOldest = 90000; // major * 10000 + minor * 100 + patch
+constexpr LibraryName kName{"cudnn", "cuDNN", ": own convolutions", 90000};
 
-struct Found {
+struct Found : LibraryState {
   Cudnn lib = {};
-  bool isThere = false;
-  std::string version, error;
 };
 
 Found open() {
@@ -41,14 +39,11 @@ Found open() {
 #undef DS_ROW
   f.isThere = !openLibrary(l, &f.error).empty();
 #endif
-  if (!f.isThere || !f.error.empty())
+  if (!f.isThere)
     return f;
   size_t v = f.lib.cudnnGetVersion();
   // Before 9 the major version counted thousands.
-  f.version = versionText(v < kOldest ? v / 1000 * 10000 + v % 1000 : v);
-  if (v < kOldest)
-    f.error = "cuDNN is " + f.version + ", this plugin needs " + versionText(kOldest) +
-              " or newer; DS_CUDA_LIBRARIES=cublasLt,nccl runs without it";
+  f.setVersion(kName, v < kName.oldest ? v / 1000 * 10000 + v % 1000 : v);
   return f;
 }
 
@@ -56,19 +51,15 @@ const Found &found() {
   static const Found f = open();
   return f;
 }
+const LibraryState &state() { return found(); }
 
 } // namespace
 
 const char *findCudnn(const Cudnn **lib) {
-  *lib = nullptr;
-  if (!mayUse("cudnn"))
-    return nullptr;
-  const Found &f = found();
-  if (!f.error.empty())
-    return f.error.c_str();
-  if (f.isThere)
-    *lib = &f.lib;
-  return nullptr;
+  bool use = false;
+  const char *message = findLibrary(kName, state, &use);
+  *lib = use ? &found().lib : nullptr;
+  return message;
 }
 
 const char *checkCudnn() {
@@ -76,11 +67,7 @@ const char *checkCudnn() {
   return findCudnn(&lib);
 }
 
-std::string describeCudnn() {
-  if (!mayUse("cudnn"))
-    return "cuDNN is not used";
-  return found().isThere ? "cuDNN " + found().version : "cuDNN is missing: own convolutions";
-}
+std::string describeCudnn() { return describeLibrary(kName, state); }
 
 const char *checkedCudnn(const Cudnn &lib, cudnnStatus_t s, const char *call) {
   if (s == CUDNN_STATUS_SUCCESS)

@@ -56,12 +56,13 @@ std::string openLibrary(const Library &l, std::string *error) {
   return "";
 }
 
-std::string versionText(size_t v) {
+// "13.1.0"
+static std::string versionText(size_t v) {
   return std::to_string(v / 10000) + "." + std::to_string(v / 100 % 100) + "." +
          std::to_string(v % 100);
 }
 
-bool mayUse(const char *title) {
+static bool mayUse(const char *title) {
   const char *given = std::getenv("DS_CUDA_LIBRARIES");
   if (!given)
     return true;
@@ -69,6 +70,37 @@ bool mayUse(const char *title) {
     if (name == title)
       return true;
   return false;
+}
+
+void LibraryState::setVersion(const LibraryName &n, size_t v) {
+  version = v;
+  if (v >= n.oldest)
+    return;
+  std::string others;
+  for (const char *title : {"cublasLt", "cudnn", "nccl"})
+    if (std::string_view(title) != n.title)
+      others += (others.empty() ? "" : ",") + std::string(title);
+  error = std::string(n.name) + " is " + versionText(v) + ", this plugin needs " +
+          versionText(n.oldest) + " or newer; DS_CUDA_LIBRARIES=" + others + " runs without it";
+}
+
+const char *findLibrary(const LibraryName &n, const LibraryState &(*opened)(), bool *use) {
+  *use = false;
+  if (!mayUse(n.title))
+    return nullptr;
+  const LibraryState &s = opened();
+  if (!s.error.empty())
+    return s.error.c_str();
+  *use = s.isThere;
+  return nullptr;
+}
+
+std::string describeLibrary(const LibraryName &n, const LibraryState &(*opened)()) {
+  if (!mayUse(n.title))
+    return std::string(n.name) + " is not used";
+  const LibraryState &s = opened();
+  return std::string(n.name) +
+         (s.isThere ? " " + versionText(s.version) : std::string(" is missing") + n.instead);
 }
 
 } // namespace ds::cuda

@@ -28,10 +28,26 @@ struct Library {
 /// what is wrong with one that is.
 std::string openLibrary(const Library &l, std::string *error);
 
-/// "13.1.0", of major * 10000 + minor * 100 + patch.
-std::string versionText(size_t v);
+/// A library in messages. Versions are major * 10000 + minor * 100 + patch.
+struct LibraryName {
+  const char *title;   // as in DS_CUDA_LIBRARIES
+  const char *name;    // "cuBLASLt"
+  const char *instead; // what is done without it, for "cuBLASLt is missing: ..."; may be ""
+  size_t oldest;
+};
+/// What became of opening it, once for the process.
+struct LibraryState {
+  bool isThere = false;
+  size_t version = 0;
+  std::string error; // there, and cannot be used
+  /// The version, and an error where it is too old.
+  void setVersion(const LibraryName &n, size_t v);
+};
 
-/// Whether DS_CUDA_LIBRARIES, as it is now, allows the library.
-bool mayUse(const char *title);
+/// *use: whether its functions are there, and DS_CUDA_LIBRARIES, as it is now, allows it; it is not opened otherwise. Returns a
+/// message if it is there and cannot be used.
+const char *findLibrary(const LibraryName &n, const LibraryState &(*opened)(), bool *use);
+/// For DsDeviceInfo::libraries.
+std::string describeLibrary(const LibraryName &n, const LibraryState &(*opened)());
 
 } // namespace ds::cuda

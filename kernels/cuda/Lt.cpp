@@ -10,13 +10,10 @@ namespace ds::cuda {
 
 namespace {
 
-constexpr size_t kOldest = 120000; // major * 10000 + minor * 100 + patch
+constexpr LibraryName kName{"cublasLt", "cuBLASLt", ": own matrix products", 120000};
 
-struct Found {
+struct Found : LibraryState {
   Lt lt = {};
-  bool isThere = false;
-  size_t version = 0;
-  std::string error;
 };
 
 Found open() {
@@ -33,12 +30,8 @@ Found open() {
 #undef DS_ROW
   f.isThere = !openLibrary(l, &f.error).empty();
 #endif
-  if (!f.isThere || !f.error.empty())
-    return f;
-  f.version = f.lt.cublasLtGetVersion();
-  if (f.version < kOldest)
-    f.error = "cuBLASLt is " + versionText(f.version) + ", this plugin needs " +
-              versionText(kOldest) + " or newer; DS_CUDA_LIBRARIES=none runs without it";
+  if (f.isThere)
+    f.setVersion(kName, f.lt.cublasLtGetVersion());
   return f;
 }
 
@@ -46,27 +39,18 @@ const Found &found() {
   static const Found f = open();
   return f;
 }
+const LibraryState &state() { return found(); }
 
 } // namespace
 
 const char *findLt(const Lt **lt) {
-  *lt = nullptr;
-  if (!mayUse("cublasLt"))
-    return nullptr;
-  const Found &f = found();
-  if (!f.error.empty())
-    return f.error.c_str();
-  if (f.isThere)
-    *lt = &f.lt;
-  return nullptr;
+  bool use = false;
+  const char *message = findLibrary(kName, state, &use);
+  *lt = use ? &found().lt : nullptr;
+  return message;
 }
 
-std::string describeLt() {
-  if (!mayUse("cublasLt"))
-    return "cuBLASLt is not used";
-  return found().isThere ? "cuBLASLt " + versionText(found().version)
-                         : "cuBLASLt is missing: own matrix products";
-}
+std::string describeLt() { return describeLibrary(kName, state); }
 
 const char *checkedLt(const Lt &lt, cublasStatus_t s, const char *call) {
   if (s == CUBLAS_STATUS_SUCCESS)

@@ -45,17 +45,13 @@ namespace {
   F(ncclGroupStart)                                                                                \
   F(ncclGroupEnd)
 
-constexpr int kOldest = 21400; // the first whose communicators do not block
+// 2.14 is the first whose communicators do not block.
+constexpr LibraryName kName{"nccl", "NCCL", "", 21400};
 
-std::string text(int version) { return versionText(static_cast<size_t>(version)); }
-
-struct Nccl {
+struct Nccl : LibraryState {
 #define DS_MEMBER(f) decltype(&::f) f;
   DS_NCCL_FUNCTIONS(DS_MEMBER)
 #undef DS_MEMBER
-  bool isThere;
-  int version;
-  std::string error;
 };
 
 Nccl open() {
@@ -72,11 +68,10 @@ Nccl open() {
 #undef DS_ROW
   n.isThere = !openLibrary(l, &n.error).empty();
 #endif
-  if (!n.isThere || !n.error.empty())
-    return n;
-  if (n.ncclGetVersion(&n.version) != ncclSuccess || n.version < kOldest)
-    n.error = "NCCL is " + text(n.version) + ", this plugin needs " + text(kOldest) +
-              " or newer; DS_CUDA_LIBRARIES=cublasLt runs without it";
+  int version = 0;
+  if (n.isThere)
+    n.setVersion(kName,
+                 n.ncclGetVersion(&version) == ncclSuccess ? static_cast<size_t>(version) : 0);
   return n;
 }
 
@@ -84,6 +79,8 @@ const Nccl &nccl() {
   static const Nccl n = open();
   return n;
 }
+
+const LibraryState &state() { return nccl(); }
 
 struct Communicator {
   ncclComm_t comm = nullptr;
@@ -121,13 +118,10 @@ ncclDataType_t dataType(uint8_t t) {
 }
 
 const char *find(int32_t *found) {
-  *found = 0;
-  if (!mayUse("nccl"))
-    return nullptr;
-  if (!nccl().error.empty())
-    return nccl().error.c_str();
-  *found = nccl().isThere;
-  return nullptr;
+  bool use = false;
+  const char *message = findLibrary(kName, state, &use);
+  *found = use;
+  return message;
 }
 
 const char *newId(void *id) {
@@ -222,11 +216,7 @@ const char *destroy(void *comm) {
 static const DsCommApi kNccl = {find, newId, create, poll, collective, exchange, abort, destroy};
 const DsCommApi *const kComm = &kNccl;
 
-std::string describeNccl() {
-  if (!mayUse("nccl"))
-    return "NCCL is not used";
-  return nccl().isThere ? "NCCL " + text(nccl().version) : "NCCL is missing";
-}
+std::string describeNccl() { return describeLibrary(kName, state); }
 
 } // namespace ds::cuda
 
