@@ -5,92 +5,65 @@
 
 namespace ds {
 
-// layer_norm (x, scale[, bias]) -> y, mean, rstd: over axes [axis, rank); scale and bias have x's dtype
-// and these axes' dims; mean and rstd have the dims before axis.
-Status shapeLayerNorm(const ShapeArgs &c) {
+namespace {
+
+/// The two normalisations of rows: rule labels, and how many statistics of a row they keep.
+struct Norm {
+  const char *kind, *axis, *params, *eps, *added;
+  int statistics;
+};
+constexpr Norm kLayerNorm{"layer_norm_1", "layer_norm_2", "layer_norm_3",
+                          "layer_norm_4", "layer_norm_5", 2};
+constexpr Norm kRmsNorm{"rms_norm_1", "rms_norm_2", "rms_norm_3", "rms_norm_4", "rms_norm_5", 1};
+constexpr Norm kLayerNormGrad{
+    "layer_norm_grad_1", "layer_norm_grad_2", "layer_norm_grad_3", "", "layer_norm_grad_3", 2};
+constexpr Norm kRmsNormGrad{
+    "rms_norm_grad_1", "rms_norm_grad_2", "rms_norm_grad_3", "", "rms_norm_grad_3", 1};
+
+// x[, another one that is added], then scale (and bias) -> [sum,] y, statistics: over axes [axis, rank); scale and bias have x's
+// dtype and these axes' dims, statistics the dims before axis.
+Status shapeNorm(const ShapeArgs &c, bool adds, const Norm &n) {
   const Type &x = c.in[0];
-  TRY(wantKind(c, 0, Kinds::Float, "layer_norm_1"));
-  TRY_ASSIGN(int64_t axis, normalAxis(c, c.attrs.i("axis", -1), x.rank(), "layer_norm_2"));
-  for (size_t i = 1; i < c.in.size(); ++i)
-    TRY(wantType(c, static_cast<int>(i), x.dtype, tail(x.dims, axis), "layer_norm_3"));
+  TRY(wantKind(c, 0, Kinds::Float, n.kind));
+  if (adds)
+    TRY(wantType(c, 1, x.dtype, x.dims, n.added));
+  TRY_ASSIGN(int64_t axis, normalAxis(c, c.attrs.i("axis", -1), x.rank(), n.axis));
+  for (size_t i = adds ? 2 : 1; i < c.in.size(); ++i)
+    TRY(wantType(c, static_cast<int>(i), x.dtype, tail(x.dims, axis), n.params));
   if (!(c.attrs.f("eps", 1e-5) >= 0))
-    return c.error("eps " + doubleText(c.attrs.f("eps", 1e-5)) + " is less than 0", "layer_norm_4");
-  TRY(addResult(c, x.dtype, x.dims));
-  TRY(addResult(c, accumType(x.dtype), head(x.dims, axis)));
-  return addResult(c, accumType(x.dtype), head(x.dims, axis));
+    return c.error("eps " + doubleText(c.attrs.f("eps", 1e-5)) + " is less than 0", n.eps);
+  for (int i = 0; i < (adds ? 2 : 1); ++i)
+    TRY(addResult(c, x.dtype, x.dims));
+  for (int i = 0; i < n.statistics; ++i)
+    TRY(addResult(c, accumType(x.dtype), head(x.dims, axis)));
+  return {};
 }
 
-// layer_norm_grad (dy, x, scale, mean, rstd[, other]) -> dx, dscale, dbias.
-Status shapeLayerNormGrad(const ShapeArgs &c) {
+// dy, x, scale, statistics[, what is added to dx] -> dx, and as many gradients of parameters as there are statistics.
+Status shapeNormGrad(const ShapeArgs &c, const Norm &n) {
   const Type &x = c.in[1];
-  TRY(wantKind(c, 1, Kinds::Float, "layer_norm_grad_1"));
-  TRY_ASSIGN(int64_t axis, normalAxis(c, c.attrs.i("axis", -1), x.rank(), "layer_norm_grad_2"));
-  TRY(wantType(c, 0, x.dtype, x.dims, "layer_norm_grad_3"));
-  TRY(wantType(c, 2, x.dtype, tail(x.dims, axis), "layer_norm_grad_3"));
-  TRY(wantType(c, 3, accumType(x.dtype), head(x.dims, axis), "layer_norm_grad_3"));
-  TRY(wantType(c, 4, accumType(x.dtype), head(x.dims, axis), "layer_norm_grad_3"));
-  if (c.in.size() > 5)
-    TRY(wantType(c, 5, x.dtype, x.dims, "layer_norm_grad_3"));
+  TRY(wantKind(c, 1, Kinds::Float, n.kind));
+  TRY_ASSIGN(int64_t axis, normalAxis(c, c.attrs.i("axis", -1), x.rank(), n.axis));
+  TRY(wantType(c, 0, x.dtype, x.dims, n.params));
+  TRY(wantType(c, 2, x.dtype, tail(x.dims, axis), n.params));
+  for (int i = 0; i < n.statistics; ++i)
+    TRY(wantType(c, 3 + i, accumType(x.dtype), head(x.dims, axis), n.params));
+  if (int other = 3 + n.statistics; static_cast<int>(c.in.size()) > other)
+    TRY(wantType(c, other, x.dtype, x.dims, n.added));
   TRY(addResult(c, x.dtype, x.dims));
-  TRY(addResult(c, x.dtype, tail(x.dims, axis)));
-  return addResult(c, x.dtype, tail(x.dims, axis));
+  for (int i = 0; i < n.statistics; ++i)
+    TRY(addResult(c, x.dtype, tail(x.dims, axis)));
+  return {};
 }
 
-// add_layer_norm (a, b, scale[, bias]) -> sum, y, mean, rstd.
-Status shapeAddLayerNorm(const ShapeArgs &c) {
-  const Type &x = c.in[0];
-  TRY(wantKind(c, 0, Kinds::Float, "layer_norm_1"));
-  TRY(wantType(c, 1, x.dtype, x.dims, "layer_norm_5"));
-  TRY_ASSIGN(int64_t axis, normalAxis(c, c.attrs.i("axis", -1), x.rank(), "layer_norm_2"));
-  for (size_t i = 2; i < c.in.size(); ++i)
-    TRY(wantType(c, static_cast<int>(i), x.dtype, tail(x.dims, axis), "layer_norm_3"));
-  if (!(c.attrs.f("eps", 1e-5) >= 0))
-    return c.error("eps " + doubleText(c.attrs.f("eps", 1e-5)) + " is less than 0", "layer_norm_4");
-  TRY(addResult(c, x.dtype, x.dims));
-  TRY(addResult(c, x.dtype, x.dims));
-  TRY(addResult(c, accumType(x.dtype), head(x.dims, axis)));
-  return addResult(c, accumType(x.dtype), head(x.dims, axis));
-}
+} // namespace
 
-// add_rms_norm (a, b, scale) -> sum, y, rstd.
-Status shapeAddRmsNorm(const ShapeArgs &c) {
-  const Type &x = c.in[0];
-  TRY(wantKind(c, 0, Kinds::Float, "rms_norm_1"));
-  TRY(wantType(c, 1, x.dtype, x.dims, "rms_norm_5"));
-  TRY_ASSIGN(int64_t axis, normalAxis(c, c.attrs.i("axis", -1), x.rank(), "rms_norm_2"));
-  TRY(wantType(c, 2, x.dtype, tail(x.dims, axis), "rms_norm_3"));
-  if (!(c.attrs.f("eps", 1e-5) >= 0))
-    return c.error("eps " + doubleText(c.attrs.f("eps", 1e-5)) + " is less than 0", "rms_norm_4");
-  TRY(addResult(c, x.dtype, x.dims));
-  TRY(addResult(c, x.dtype, x.dims));
-  return addResult(c, accumType(x.dtype), head(x.dims, axis));
-}
-
-// rms_norm (x, scale) -> y, rstd.
-Status shapeRmsNorm(const ShapeArgs &c) {
-  const Type &x = c.in[0];
-  TRY(wantKind(c, 0, Kinds::Float, "rms_norm_1"));
-  TRY_ASSIGN(int64_t axis, normalAxis(c, c.attrs.i("axis", -1), x.rank(), "rms_norm_2"));
-  TRY(wantType(c, 1, x.dtype, tail(x.dims, axis), "rms_norm_3"));
-  if (!(c.attrs.f("eps", 1e-5) >= 0))
-    return c.error("eps " + doubleText(c.attrs.f("eps", 1e-5)) + " is less than 0", "rms_norm_4");
-  TRY(addResult(c, x.dtype, x.dims));
-  return addResult(c, accumType(x.dtype), head(x.dims, axis));
-}
-
-// rms_norm_grad (dy, x, scale, rstd[, other]) -> dx, dscale.
-Status shapeRmsNormGrad(const ShapeArgs &c) {
-  const Type &x = c.in[1];
-  TRY(wantKind(c, 1, Kinds::Float, "rms_norm_grad_1"));
-  TRY_ASSIGN(int64_t axis, normalAxis(c, c.attrs.i("axis", -1), x.rank(), "rms_norm_grad_2"));
-  TRY(wantType(c, 0, x.dtype, x.dims, "rms_norm_grad_3"));
-  TRY(wantType(c, 2, x.dtype, tail(x.dims, axis), "rms_norm_grad_3"));
-  TRY(wantType(c, 3, accumType(x.dtype), head(x.dims, axis), "rms_norm_grad_3"));
-  if (c.in.size() > 4)
-    TRY(wantType(c, 4, x.dtype, x.dims, "rms_norm_grad_3"));
-  TRY(addResult(c, x.dtype, x.dims));
-  return addResult(c, x.dtype, tail(x.dims, axis));
-}
+Status shapeLayerNorm(const ShapeArgs &c) { return shapeNorm(c, false, kLayerNorm); }
+Status shapeAddLayerNorm(const ShapeArgs &c) { return shapeNorm(c, true, kLayerNorm); }
+Status shapeLayerNormGrad(const ShapeArgs &c) { return shapeNormGrad(c, kLayerNormGrad); }
+Status shapeRmsNorm(const ShapeArgs &c) { return shapeNorm(c, false, kRmsNorm); }
+Status shapeAddRmsNorm(const ShapeArgs &c) { return shapeNorm(c, true, kRmsNorm); }
+Status shapeRmsNormGrad(const ShapeArgs &c) { return shapeNormGrad(c, kRmsNormGrad); }
 
 static Status wantChannels(const ShapeArgs &c, int x, const char *rule) {
   TRY(wantKind(c, x, Kinds::Float, "batch_norm_1"));
