@@ -10,7 +10,6 @@
 #include "passes/Passes.h"
 
 #include "llvm/ADT/DenseMap.h"
-#include "llvm/ADT/DenseSet.h"
 
 namespace ds {
 
@@ -52,8 +51,8 @@ public:
     for (const Value *v : program.returns)
       lastUse[throughViews(v)] = n;
     for (Op *op : first)
-      if (gone.count(op))
-        continue;
+      if (!op->parent)
+        continue; // a gradient took it
       else if (!isSum(*op))
         intoGradient(*op);
       else if (Op *next = neighbour(*op))
@@ -129,14 +128,12 @@ private:
       lastUse[now] = lastUse.lookup(old[i]);
       replaceAllUses(old[i], now, &program);
     }
-    gone.insert(&sum);
     module.eraseOp(&sum);
     module.eraseOp(&place);
   }
 
   Module &module;
   Program &program;
-  llvm::DenseSet<const Op *> gone; // sums that a gradient took
   llvm::DenseMap<const Op *, int> position;
   llvm::DenseMap<const Value *, int> lastUse; // by what is no view
 };

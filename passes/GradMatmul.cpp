@@ -122,7 +122,7 @@ Status gradCrossEntropy(GradCtx &c) {
   return {};
 }
 
-// The same op gives the loss again: fuse-head lets it be the only one.
+// The same op gives the loss again: join-loss lets it be the only one.
 Status gradLinearCrossEntropy(GradCtx &c) {
   llvm::SmallVector<Value *, 6> operands{c.x(0), c.x(1), c.x(2), c.x(3), scaledInverse(c, 3)};
   bool bias = c.op.operands.size() > 4;
