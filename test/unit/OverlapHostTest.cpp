@@ -110,18 +110,19 @@ TEST(OverlapHost, UpdatesRunOnIntoTheNextForward) {
   Seen joined = trainAndLook(small("off"));
   EXPECT_EQ(joined.hiddenMs, 0);
   // Other work on the machine delays threads: one undisturbed run is enough.
-  double best = 0;
-  for (int attempt = 0; attempt < 5 && best < 0.4; ++attempt) {
+  double best = 0, squaresMs = 0;
+  for (int attempt = 0; attempt < 5 && (best < 0.4 || squaresMs == 0); ++attempt) {
     Seen carried = trainAndLook(small("on"));
     EXPECT_EQ(carried.weights, joined.weights);
     EXPECT_GT(carried.hostMs, 0.15 * computeMs * (kUpdates - 1));
-    EXPECT_GT(carried.squaresMs, 0);
+    squaresMs = std::max(squaresMs, carried.squaresMs);
     best = std::max(best, carried.hiddenMs / carried.hostMs);
     std::printf(
         "the host's optimizer takes %.0f %% of the compute time, %.0f %% of that is hidden\n",
         100 * carried.hostMs / carried.computeMs, 100 * carried.hiddenMs / carried.hostMs);
   }
   EXPECT_GE(best, 0.4);
+  EXPECT_GT(squaresMs, 0);
 }
 
 } // namespace
