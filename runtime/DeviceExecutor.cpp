@@ -110,6 +110,7 @@ Status DeviceExecutor::prepare(bool graphs) {
       findSegments(p);
     else
       within[p].resize(rank.programs[p].program->instrs.size());
+  side.settled(); // all that this thread has loaded
   return {};
 }
 
@@ -386,17 +387,24 @@ bool DeviceExecutor::readResults(size_t program, int64_t update) {
 // ---- updates ----------------------------------------------------------------------------------------
 
 // Of the calling thread.
-bool DeviceExecutor::useDevice(int64_t update) {
-  Status s = side.use();
-  if (!s.ok())
-    abort.raise(std::move(s).at(fmt::format("rank {}, update {}", rank.rank, update + 1)));
-  if (api.order) // the caller has seen the last update end
-    api.order->awaited(nullptr, 0, nullptr);
+bool DeviceExecutor::useDevice(Stream s, int64_t update) {
+  Status status = side.use();
+  if (!status.ok())
+    abort.raise(std::move(status).at(fmt::format("rank {}, update {}", rank.rank, update + 1)));
+  if (api.order) // the caller has seen the last update end; what is carried may run on
+    api.order->awaited(this, begun[static_cast<int>(s)]++, nullptr);
+  side.begin();
   return !abort.raised();
 }
 
+// By the compute thread.
+void DeviceExecutor::ended() {
+  if (api.order)
+    api.order->reached(this, begun[kCompute]);
+}
+
 void DeviceExecutor::runUpdate(Stream s, int64_t update) {
-  if (!useDevice(update))
+  if (!useDevice(s, update))
     return;
   if (s == Stream::Feed) {
     // The ring's slot is free once its copies are done.
@@ -418,11 +426,12 @@ void DeviceExecutor::runUpdate(Stream s, int64_t update) {
     return;
   fedUpdates.add();
   readResults(sequence.back(), update);
+  ended();
   clocks[kCompute].busy += nowNs() - begin;
 }
 
 void DeviceExecutor::runEval(Stream s, int64_t update, int64_t batches, FeedSource &data) {
-  if (!useDevice(update) || s == Stream::Feed)
+  if (!useDevice(s, update) || s == Stream::Feed)
     return;
   if (s != Stream::Compute)
     return RankExecutor::runEval(s, update, batches, data);
@@ -439,6 +448,7 @@ void DeviceExecutor::runEval(Stream s, int64_t update, int64_t batches, FeedSour
     evalSum += results[lossValue] * results[countValue];
     evalCount += results[countValue];
   }
+  ended();
 }
 
 } // namespace ds

@@ -49,7 +49,8 @@ private:
                       StreamTimes &clock) override;
   void passed(int stream, uint32_t count) override;
   void label(const LoadedProgram &p, const char *instr) const;
-  bool useDevice(int64_t update);
+  bool useDevice(Stream s, int64_t update);
+  void ended();
   const Instr *instrAt(size_t program, int stream, uint32_t count, size_t *of) const;
   bool issueProgram(size_t program, size_t position, int64_t update, FeedSource *data);
   bool issue(size_t program, const LoadedInstr &in, int index, size_t position, int64_t update,
@@ -77,8 +78,9 @@ private:
   int before = -1;          // the program issued last
   std::mutex marksMutex;
   std::deque<Mark> marks[kStreams];
-  void *fed = nullptr; // the feed stream's last copy
-  Counter fedUpdates;  // updates whose copies are enqueued
+  uint32_t begun[kStreams] = {}; // updates and evaluations, by each thread
+  void *fed = nullptr;           // the feed stream's last copy
+  Counter fedUpdates;            // updates whose copies are enqueued
   uint32_t fedBefore = 0;
 };
 

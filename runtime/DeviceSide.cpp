@@ -74,13 +74,25 @@ StatusOr<void *> DeviceSide::event() {
 Status DeviceSide::copyNow(void *dst, const void *src, int64_t bytes) const {
   TRY(use());
   if (functions.order) { // between updates
-    functions.order->awaited(nullptr, 0, nullptr);
+    functions.order->awaited(nullptr, 0, copying);
     functions.order->label("", "copy by the host");
   }
   TRY(deviceStatus(functions.copy(dst, src, static_cast<size_t>(bytes), copying)));
   if (functions.order)
     functions.order->label("", "");
-  return deviceStatus(functions.streamSync(copying));
+  TRY(deviceStatus(functions.streamSync(copying)));
+  settled();
+  return {};
+}
+
+void DeviceSide::settled() const {
+  if (functions.order)
+    functions.order->reached(this, 0);
+}
+
+void DeviceSide::begin() const {
+  if (functions.order)
+    functions.order->awaited(this, 0, nullptr);
 }
 
 } // namespace ds

@@ -44,6 +44,11 @@ public:
   /// The calling thread waits for the copy. Other copies may be under way.
   Status copyNow(void *dst, const void *src, int64_t bytes) const;
 
+  /// For an emulated device, which checks the order of accesses: what the calling thread has waited for comes before what
+  /// those threads do that call begin() later.
+  void settled() const;
+  void begin() const;
+
 private:
   DeviceSide(const DsDeviceApi &api, int ordinal) : functions(api), ordinal(ordinal) {}
   const DsDeviceApi &functions;

@@ -8,6 +8,7 @@
 #include "test/emulation/include/cuda_runtime.h"
 #include "test/unit/DamageBases.h"
 #include "test/unit/EmulatedDevice.h"
+#include "test/unit/RuntimeTestFiles.h"
 #include "test/unit/ScheduleDamages.h"
 
 #include <gmock/gmock.h>
@@ -36,6 +37,7 @@ private:
 std::string run(const Schedule &s) {
   const int world = static_cast<int>(s.world());
   Device device = emulatedDevice();
+  TempDir disk;
   auto sequence = updateSequence(s);
   EXPECT_TRUE(sequence.ok());
   Abort abort;
@@ -43,11 +45,11 @@ std::string run(const Schedule &s) {
   std::vector<std::unique_ptr<DeviceComm>> comms = makeDeviceComms(world, abort);
   std::vector<std::unique_ptr<LoadedRank>> ranks(static_cast<size_t>(world));
   std::vector<std::unique_ptr<DeviceExecutor>> executors(static_cast<size_t>(world));
-  Counter loaded;
+  Counter loaded, stepped;
   auto load = [&](size_t r) -> Status {
     LoadOptions o;
     o.rank = static_cast<int>(r);
-    o.nvmePath = testing::TempDir();
+    o.nvmePath = disk.path;
     TRY_ASSIGN(ranks[r], LoadedRank::load(s, device, o));
     comms[r]->attach(*ranks[r]->deviceSide());
     TRY(comms[r]->bind(std::move(ranks[r]->commOps), {}));
@@ -63,8 +65,14 @@ std::string run(const Schedule &s) {
     }
     if (!loaded.wait(static_cast<uint32_t>(world), abort))
       return;
-    for (int64_t update = 0; update < 2 && !abort.raised(); ++update)
+    for (uint32_t update = 0; update < 2;
+         ++update) { // none begins before compute has ended the last one
+      if (!stepped.wait(update * static_cast<uint32_t>(world), abort) || abort.raised())
+        return;
       executors[r]->runUpdate(stream, update);
+      if (stream == Stream::Compute)
+        stepped.add();
+    }
   };
   std::vector<std::thread> threads;
   for (size_t r = 0; r < ranks.size(); ++r)
