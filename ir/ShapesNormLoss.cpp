@@ -175,14 +175,14 @@ Status shapeLinearCrossEntropy(const ShapeArgs &c) {
   return addResult(c, accumType(c.in[0].dtype), {});
 }
 
-// linear_cross_entropy_grad (x, w, labels, inv, scaled[, bias]) -> loss, dx, dw, dbias.
+// linear_cross_entropy_grad (x, w, labels, inv, scaled[, bias]) -> loss, dx, dw, dbias, which is empty without a bias.
 Status shapeLinearCrossEntropyGrad(const ShapeArgs &c) {
   TRY(checkLinearLoss(c, 2));
   const Type &x = c.in[0], &w = c.in[1];
   TRY(addResult(c, accumType(x.dtype), {}));
   TRY(addResult(c, x.dtype, x.dims));
   TRY(addResult(c, w.dtype, w.dims));
-  return addResult(c, w.dtype, {w.dims[c.attrs.flag("trans_w") ? 0 : 1]});
+  return addResult(c, w.dtype, {c.in.size() < 6 ? 0 : w.dims[c.attrs.flag("trans_w") ? 0 : 1]});
 }
 
 static Status checkMse(const ShapeArgs &c) {

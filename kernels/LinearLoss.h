@@ -21,9 +21,13 @@ struct LinearLossShape {
   int64_t ignore = 0;
   int biasAt = -1;   // operand; -1: none
   int64_t chunk = 0; // rows at a time; the last chunk may have fewer
+  int64_t stride =
+      0; // of a chunk's rows, in elements: products are slow where rows begin at odd addresses
   bool hasSums =
       false; // dw of 16 bits is added up in f32 first, since there is more than one chunk
 
+  /// Without a bias dbias is empty.
+  bool wantsBias() const { return isGradient && biasAt >= 0; }
   int64_t chunks() const { return chunk ? (rows + chunk - 1) / chunk : 0; }
   int64_t rowsOf(int64_t i) const { return i + 1 < chunks() ? chunk : rows - i * chunk; }
   /// Which of three sets of products chunk i has: the first, a later one, or the last of several.

@@ -99,7 +99,7 @@ public:
     void *dw = !isGradient ? nullptr : s.hasSums ? workAt<void>(l, at.sums) : l.outs[2].data;
     double loss = 0;
     bad.store(false);
-    if (isGradient)
+    if (s.wantsBias())
       std::fill_n(workAt<double>(l, at.columns), s.classes, 0.0);
     for (int64_t i = 0; i < s.chunks(); ++i) {
       const int64_t first = i * s.chunk, m = s.rowsOf(i);
@@ -110,7 +110,8 @@ public:
         return message;
       loss += turn(l, chunk, first, m);
       if constexpr (isGradient) {
-        addColumns(l, chunk, m);
+        if (s.wantsBias())
+          addColumns(l, chunk, m);
         if (const char *message = p[static_cast<int>(LossProduct::Dx)].run(
                 chunk, w, ptr<char>(l.outs[1]) + offset, scratch, l.threads))
           return message;
@@ -127,6 +128,7 @@ public:
   }
 
 private:
+  int64_t rowBytes() const { return s.stride * byteSize(type); } // from one to the next
   static DType typeOf(const DsLaunch &l) { return static_cast<DType>(l.ins[0].dtype); }
   /// Returns the sum of the loss over these rows, and turns their logits into their gradient.
   double turn(const DsLaunch &l, char *chunk, int64_t first, int64_t m) {
@@ -134,7 +136,7 @@ private:
     const double scale = isGradient ? *ptr<double>(l.ins[4]) : 0;
     parallelFor(l.threads, m, m * s.classes, [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
-        char *logits = chunk + r * row.bytes;
+        char *logits = chunk + r * rowBytes();
         const int64_t k = labelAt(l.ins[2], first + r);
         terms[r] = 0;
         if (k != s.ignore && row.isClass(k)) {
@@ -166,7 +168,7 @@ private:
         double *to = columns + b * kBlock;
         const int64_t n = std::min(kBlock, s.classes - b * kBlock);
         for (int64_t r = 0; r < m; ++r) {
-          row.port.load(chunk + r * row.bytes, b * kBlock, 1, n, block);
+          row.port.load(chunk + r * rowBytes(), b * kBlock, 1, n, block);
           for (int64_t k = 0; k < n; ++k)
             to[k] += static_cast<double>(block[k]);
         }
@@ -177,7 +179,7 @@ private:
   /// dbias, dw from its sums, and zeros if there are no rows.
   void finish(const DsLaunch &l) const {
     const double *columns = workAt<double>(l, at.columns);
-    for (int64_t k = 0; k < s.classes; ++k) {
+    for (int64_t k = 0; s.wantsBias() && k < s.classes; ++k) {
       const auto v = static_cast<float>(columns[k]);
       row.port.store(&v, l.outs[3].data, k, 1, 1);
     }

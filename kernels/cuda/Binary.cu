@@ -67,14 +67,9 @@ const char *geluGrad(const DsLaunch *l, void *) {
   return mapBinary<Floats>(*l, GeluGradFn{flag(*l, "tanh")});
 }
 
-template <typename T, typename E> struct PowBody {
-  T *out;
-  const T *a;
-  const E *b;
-  __device__ void operator()(const int64_t (&at)[3]) const {
-    using V = Compute<T>;
-    out[at[0]] = rounded<T>(
-        static_cast<V>(pow(static_cast<V>(value(a[at[1]])), static_cast<V>(value(b[at[2]])))));
+struct PowFn {
+  template <typename V, typename E> __device__ V operator()(V a, E b) const {
+    return static_cast<V>(pow(a, static_cast<V>(b)));
   }
 };
 // The exponent may have a type of its own.
@@ -83,10 +78,10 @@ const char *powOf(const DsLaunch *l, void *) {
     return Numbers::dispatch(l->ins[1].dtype, [&](auto exponentTag) {
       using T = typename decltype(baseTag)::Type;
       using E = typename decltype(exponentTag)::Type;
-      return launchElements(*l,
-                            PowBody<T, E>{elem::dataOf<T>(l->outs[0]), elem::dataOf<T>(l->ins[0]),
-                                          elem::dataOf<E>(l->ins[1])},
-                            stridedOf(l->outs[0], l->ins[0], l->ins[1]));
+      const T *base = elem::dataOf<T>(l->ins[0]);
+      const E *exponent = elem::dataOf<E>(l->ins[1]);
+      return mapInto(*l, PowFn(), stridedOf(l->outs[0], l->ins[0], l->ins[1]),
+                     elem::dataOf<T>(l->outs[0]), base, exponent);
     });
   });
 }

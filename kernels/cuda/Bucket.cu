@@ -6,12 +6,6 @@
 
 namespace ds::cuda {
 
-template <typename T> struct PackBody {
-  T *out;
-  const T *x;
-  __device__ void operator()(const int64_t (&at)[2]) const { out[at[0]] = x[at[1]]; }
-};
-
 // An operand that its producer already wrote in place is left alone, so gaps are cleared one by one.
 const char *pack(const DsLaunch *l, void *) {
   const DsTensor &out = l->outs[0];
@@ -41,7 +35,7 @@ const char *pack(const DsLaunch *l, void *) {
           s.add(x.dims[i], {rowMajor, x.strides[i]});
         }
         if (const char *message =
-                launchElements(*l, PackBody<T>{to + at[k], elem::dataOf<T>(x)}, s))
+                mapInto(*l, SameFn(), s, to + at[k], static_cast<const T *>(elem::dataOf<T>(x))))
           return message;
       }
       end = at[k] + elems(x);
@@ -50,17 +44,10 @@ const char *pack(const DsLaunch *l, void *) {
   });
 }
 
-template <typename T, typename A> struct StoreBody {
-  A *out;
-  const T *v;
-  __device__ void operator()(const int64_t (&at)[2]) const { out[at[0]] = value(v[at[1]]); }
-};
-template <typename T, typename A> struct AddBody {
-  A *out;
-  const A *sum;
-  const T *v;
-  __device__ void operator()(const int64_t (&at)[3]) const {
-    out[at[0]] = sum[at[1]] + static_cast<A>(value(v[at[2]]));
+template <typename A> struct ToSumFn {
+  template <typename V> __device__ A operator()(V v) const { return static_cast<A>(v); }
+  template <typename V> __device__ A operator()(A sum, V v) const {
+    return sum + static_cast<A>(v);
   }
 };
 
@@ -71,12 +58,11 @@ const char *accumulate(const DsLaunch *l, void *) {
   return Numbers::dispatch(v.dtype, [&](auto tag) {
     using T = typename decltype(tag)::Type;
     using A = std::conditional_t<kIsHalf<T>, float, T>;
-    if (first)
-      return launchElements(*l, StoreBody<T, A>{elem::dataOf<A>(out), elem::dataOf<T>(v)},
-                            stridedOf(out, v));
-    return launchElements(
-        *l, AddBody<T, A>{elem::dataOf<A>(out), elem::dataOf<A>(acc), elem::dataOf<T>(v)},
-        stridedOf(out, acc, v));
+    A *to = elem::dataOf<A>(out);
+    const A *sum = elem::dataOf<A>(acc);
+    const T *term = elem::dataOf<T>(v);
+    return first ? mapInto(*l, ToSumFn<A>(), stridedOf(out, v), to, term)
+                 : mapInto(*l, ToSumFn<A>(), stridedOf(out, acc, v), to, sum, term);
   });
 }
 

@@ -117,22 +117,18 @@ const char *cast(const DsLaunch *l, void *) {
   });
 }
 
-template <typename T> struct WhereBody {
-  T *out;
-  const uint8_t *condition;
-  const T *a, *b;
-  __device__ void operator()(const int64_t (&at)[4]) const {
-    out[at[0]] = condition[at[1]] ? a[at[2]] : b[at[3]];
+struct WhereFn {
+  template <typename V> __device__ V operator()(bool condition, V a, V b) const {
+    return condition ? a : b;
   }
 };
 const char *where(const DsLaunch *l, void *) {
   return elem::dispatchSize(l->ins[1].dtype, [&](auto tag) {
     using T = typename decltype(tag)::Type;
-    return launchElements(*l,
-                          WhereBody<T>{elem::dataOf<T>(l->outs[0]),
-                                       elem::dataOf<uint8_t>(l->ins[0]), elem::dataOf<T>(l->ins[1]),
-                                       elem::dataOf<T>(l->ins[2])},
-                          stridedOf(l->outs[0], l->ins[0], l->ins[1], l->ins[2]));
+    const Bool *condition = elem::dataOf<Bool>(l->ins[0]);
+    const T *a = elem::dataOf<T>(l->ins[1]), *b = elem::dataOf<T>(l->ins[2]);
+    return mapInto(*l, WhereFn(), stridedOf(l->outs[0], l->ins[0], l->ins[1], l->ins[2]),
+                   elem::dataOf<T>(l->outs[0]), condition, a, b);
   });
 }
 

@@ -19,27 +19,28 @@ __global__ void layerNormKernel(T *y, Wide<T> *mean, Wide<T> *rstd, const T *x, 
   using A = Wide<T>;
   const bool wide = isPacked(y) && isPacked(x) && isPacked(other) && isPacked(to) &&
                     isPacked(scale) && isPacked(bias);
+  const Share share = shareOf<T>(n);
   for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
     const T *from = (other ? to : x) + r * n;
     if (other) // each thread reads on what it wrote itself
       mapRows(
-          to + r * n, n, wide, [](int64_t, auto a, auto b) { return a + b; }, x + r * n,
+          to + r * n, share, wide, [](int64_t, auto a, auto b) { return a + b; }, x + r * n,
           other + r * n);
     A sum = 0;
     readRows(
-        n, wide, [&](int64_t, A v) { sum += v; }, from);
+        share, wide, [&](int64_t, A v) { sum += v; }, from);
     A m = overBlock<Sum>(sum) / static_cast<A>(n), squares = 0;
     readRows(
-        n, wide, [&](int64_t, A v) { squares += (v - m) * (v - m); }, from);
+        share, wide, [&](int64_t, A v) { squares += (v - m) * (v - m); }, from);
     A s = A(1) /
           static_cast<A>(sqrt(overBlock<Sum>(squares) / static_cast<A>(n) + static_cast<A>(eps)));
     if (bias)
       mapRows(
-          y + r * n, n, wide, [&](int64_t, A v, A w, A b) { return (v - m) * s * w + b; }, from,
+          y + r * n, share, wide, [&](int64_t, A v, A w, A b) { return (v - m) * s * w + b; }, from,
           scale, bias);
     else
       mapRows(
-          y + r * n, n, wide, [&](int64_t, A v, A w) { return (v - m) * s * w; }, from, scale);
+          y + r * n, share, wide, [&](int64_t, A v, A w) { return (v - m) * s * w; }, from, scale);
     if (threadIdx.x == 0) {
       mean[r] = m;
       rstd[r] = s;
@@ -55,10 +56,11 @@ __global__ void layerNormGradKernel(T *dx, const T *dy, const T *x, const T *sca
   using A = Wide<T>;
   const bool wide =
       isPacked(dx) && isPacked(dy) && isPacked(x) && isPacked(scale) && isPacked(other);
+  const Share share = shareOf<T>(n);
   for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
     A m = mean[r], s = rstd[r], sum = 0, dot = 0;
     readRows(
-        n, wide,
+        share, wide,
         [&](int64_t, A d, A v, A w) {
           A g = d * w;
           sum += g;
@@ -70,11 +72,11 @@ __global__ void layerNormGradKernel(T *dx, const T *dy, const T *x, const T *sca
     auto slope = [&](int64_t, A d, A v, A w) -> A { return s * (d * w - sum - (v - m) * s * dot); };
     if (other)
       mapRows(
-          dx + r * n, n, wide,
+          dx + r * n, share, wide,
           [&](int64_t i, A d, A v, A w, A o) { return value(rounded<T>(slope(i, d, v, w))) + o; },
           dy + r * n, x + r * n, scale, other + r * n);
     else
-      mapRows(dx + r * n, n, wide, slope, dy + r * n, x + r * n, scale);
+      mapRows(dx + r * n, share, wide, slope, dy + r * n, x + r * n, scale);
   }
 }
 

@@ -5,10 +5,10 @@
 // dbias; dx; dw, which adds up. Sums of losses and columns are in double, in one fixed order.
 #include "kernels/LinearLoss.h"
 
-#include "kernels/cuda/Block.cuh"
 #include "kernels/cuda/Kernels.h"
 #include "kernels/cuda/Map.cuh"
 #include "kernels/cuda/Product.h"
+#include "kernels/cuda/SumOfExps.cuh"
 
 #include <memory>
 #include <new>
@@ -21,7 +21,7 @@ namespace {
 struct Rows {
   const void *labels; // of its first row
   bool wide;
-  int64_t ignore, classes, count;
+  int64_t ignore, classes, stride, count;
   DsFault *fault;
   int32_t id;
   __device__ int64_t label(int64_t row) const {
@@ -30,35 +30,31 @@ struct Rows {
   }
 };
 
-// Adds the bias to a row, sets its term of the loss, and with `scaled` makes the row the gradient.
+// Adds the bias to a row, sets its term of the loss, and with `scaled` makes the row the gradient. Rows begin where packs do.
 template <typename T>
 __global__ void rowKernel(T *logits, const T *bias, double *terms, const double *scaled, Rows s) {
   using A = Wide<T>;
   const A factor = scaled ? static_cast<A>(*scaled) : A(0);
+  const Share share = shareOf<T>(s.classes, 0);
   for (int64_t r = blockIdx.x; r < s.count; r += gridDim.x) {
-    T *row = logits + r * s.classes;
+    T *row = logits + r * s.stride;
     const int64_t label = s.label(r);
     const bool isClass = label >= 0 && label < s.classes, counts = isClass && label != s.ignore;
     if (threadIdx.x == 0 && !isClass && label != s.ignore)
       setFault(s.fault, s.id, kBadLabel, label, s.classes);
-    A top = -INFINITY, sum = 0;
-    for (int64_t k = threadIdx.x; k < s.classes; k += blockDim.x) {
-      if (bias)
-        row[k] = rounded<T>(value(row[k]) + value(bias[k]));
-      A v = value(row[k]);
-      top = v > top ? v : top;
-    }
-    top = overBlock<Max>(top);
-    for (int64_t k = threadIdx.x; k < s.classes; k += blockDim.x)
-      sum += exp(value(row[k]) - top);
-    const A lse = top + static_cast<A>(log(overBlock<Sum>(sum)));
-    for (int64_t k = threadIdx.x; k < s.classes; k += blockDim.x) {
-      const A v = value(row[k]);
+    if (bias) // each thread reads on what it wrote itself
+      mapRows(
+          row, share, isPacked(bias), [](int64_t, A v, A b) { return v + b; }, row, bias);
+    const A lse = sumOfExps<A>(share, true, row).lse();
+    auto gradient = [&](int64_t k, A v) {
       if (counts && k == label)
         terms[r] = static_cast<double>(lse) - static_cast<double>(v);
-      if (scaled)
-        row[k] = rounded<T>(counts ? (exp(v - lse) - A(k == label)) * factor : A(0));
-    }
+      return counts ? (exp(v - lse) - A(k == label)) * factor : A(0);
+    };
+    if (scaled)
+      mapRows(row, share, true, gradient, row);
+    else if (counts && threadIdx.x == 0)
+      terms[r] = static_cast<double>(lse) - static_cast<double>(value(row[label]));
     if (threadIdx.x == 0 && !counts)
       terms[r] = 0;
   }
@@ -81,18 +77,22 @@ __global__ void totalKernel(T *loss, double *total, const double *terms, int64_t
 
 template <typename T>
 __global__ void columnsKernel(T *dbias, double *sums, const T *grads, bool first, Rows s) {
-  for (int64_t k = firstIndex(); k < s.classes; k += indexStep()) {
-    double sum = first ? 0 : sums[k];
-    for (int64_t r = 0; r < s.count; ++r)
-      sum += static_cast<double>(value(grads[r * s.classes + k]));
-    sums[k] = sum;
-    dbias[k] = rounded<T>(static_cast<Wide<T>>(sum));
-  }
+  sumColumns<1>(
+      s.count, s.classes,
+      [&](double *sum, int64_t r, int64_t k) {
+        *sum += static_cast<double>(value(grads[r * s.stride + k]));
+      },
+      [&](int, int64_t k, double sum) {
+        sums[k] = first ? sum : sums[k] + sum;
+        dbias[k] = rounded<T>(static_cast<Wide<T>>(sums[k]));
+      });
 }
 
 template <typename T> __global__ void roundKernel(T *out, const float *sums, int64_t n) {
+  if (sums)
+    return roundAll(out, sums, n);
   for (int64_t i = firstIndex(); i < n; i += indexStep())
-    out[i] = rounded<T>(static_cast<Wide<T>>(sums ? sums[i] : 0.0f));
+    out[i] = T();
 }
 
 struct State {
@@ -156,6 +156,7 @@ template <typename T> const char *run(const DsLaunch &l, const State &p) {
                        static_cast<DType>(labels.dtype) == DType::I64,
                        s.ignore,
                        s.classes,
+                       s.stride,
                        m,
                        l.fault,
                        l.id};
@@ -170,10 +171,11 @@ template <typename T> const char *run(const DsLaunch &l, const State &p) {
       return message;
     if (!isGradient)
       continue;
-    if (const char *message = launch(columnsKernel<T>, gridFor(s.classes), dim3(kBlock), 0, stream,
-                                     elem::dataOf<T>(l.outs[3]), columns,
-                                     static_cast<const T *>(chunk), i == 0, rows))
-      return message;
+    if (s.wantsBias())
+      if (const char *message = launch(columnsKernel<T>, gridOfColumns(s.classes),
+                                       dim3(kColumnBlock), 0, stream, elem::dataOf<T>(l.outs[3]),
+                                       columns, static_cast<const T *>(chunk), i == 0, rows))
+        return message;
     T *dx = elem::dataOf<T>(l.outs[1]) + first * s.inner;
     if (const char *message = p.product(i, LossProduct::Dx).run(chunk, w, dx, scratch, stream))
       return message;
@@ -187,9 +189,10 @@ template <typename T> const char *run(const DsLaunch &l, const State &p) {
       return message;
   auto fill = [&](T *out, const float *values, int64_t n) -> const char * {
     return n == 0 ? nullptr
-                  : launch(roundKernel<T>, gridFor(n), dim3(kBlock), 0, stream, out, values, n);
+                  : launch(roundKernel<T>, gridFor(n, 8 * kBlock), dim3(kBlock), 0, stream, out,
+                           values, n);
   };
-  if (isGradient && s.chunks() == 0)
+  if (s.wantsBias() && s.chunks() == 0)
     if (const char *message = fill(elem::dataOf<T>(l.outs[3]), nullptr, s.classes))
       return message;
   if (isGradient && (s.hasSums || s.chunks() == 0))

@@ -2,10 +2,9 @@
 //
 // Losses and their gradients. Probabilities are not stored: the gradient makes them again from the logits and each row's log
 // of the sum of exponentials. Sums over rows are in double, in one fixed order.
-#include "kernels/cuda/Block.cuh"
 #include "kernels/cuda/Kernels.h"
 #include "kernels/cuda/Map.cuh"
-#include "kernels/cuda/Pack.cuh"
+#include "kernels/cuda/SumOfExps.cuh"
 
 namespace ds::cuda {
 
@@ -36,16 +35,9 @@ __global__ void lseKernel(Wide<T> *lse, const T *logits, int64_t rows, int64_t c
   using A = Wide<T>;
   const bool wide = isPacked(logits);
   for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
-    const T *from = logits + r * classes;
-    A top = -INFINITY, sum = 0;
-    readRows(
-        classes, wide, [&](int64_t, A v) { top = v > top ? v : top; }, from);
-    top = overBlock<Max>(top);
-    readRows(
-        classes, wide, [&](int64_t, A v) { sum += exp(v - top); }, from);
-    sum = overBlock<Sum>(sum);
+    const auto exps = sumOfExps<A>(shareOf<T>(classes, r * classes), wide, logits + r * classes);
     if (threadIdx.x == 0)
-      lse[r] = top + static_cast<A>(log(sum));
+      lse[r] = exps.lse();
   }
 }
 
@@ -71,16 +63,16 @@ __global__ void lossGradKernel(T *dx, const T *logits, Labels labels, const Wide
   const A factor = static_cast<A>(*inv);
   const bool wide = isPacked(dx) && isPacked(logits);
   for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
-    int64_t label = labels.at(r);
-    bool counts = labels.counts(label);
+    const int64_t label = labels.at(r), first = r * labels.classes;
+    const bool counts = labels.counts(label);
     const A shift = lse[r];
     mapRows(
-        dx + r * labels.classes, labels.classes, wide,
+        dx + first, shareOf<T>(labels.classes, first), wide,
         [&](int64_t k, A v) {
           A p = exp(v - shift) - A(k == label);
           return counts ? p * factor : A(0);
         },
-        logits + r * labels.classes);
+        logits + first);
   }
 }
 
@@ -98,13 +90,10 @@ __global__ void mseKernel(Wide<T> *loss, const T *a, const T *b, const double *i
     *loss = static_cast<Wide<T>>(sum * *inv);
 }
 
-template <typename T> struct MseGradBody {
-  T *out;
-  const T *a, *b;
+struct MseGradFn {
   const double *inv;
-  __device__ void operator()(const int64_t (&at)[3]) const {
-    double d = static_cast<double>(value(a[at[1]])) - static_cast<double>(value(b[at[2]]));
-    out[at[0]] = rounded<T>(static_cast<Wide<T>>(2 * d * *inv));
+  template <typename V> __device__ V operator()(V a, V b) const {
+    return static_cast<V>(2 * (static_cast<double>(a) - static_cast<double>(b)) * *inv);
   }
 };
 
@@ -168,14 +157,7 @@ const char *mse(const DsLaunch *l, void *) {
 }
 
 const char *mseGrad(const DsLaunch *l, void *) {
-  return Floats::dispatch(l->ins[0].dtype, [&](auto tag) {
-    using T = typename decltype(tag)::Type;
-    return launchElements(*l,
-                          MseGradBody<T>{elem::dataOf<T>(l->outs[0]), elem::dataOf<T>(l->ins[0]),
-                                         elem::dataOf<T>(l->ins[1]),
-                                         elem::dataOf<double>(l->ins[2])},
-                          stridedOf(l->outs[0], l->ins[0], l->ins[1]));
-  });
+  return mapBinary<Floats>(*l, MseGradFn{elem::dataOf<double>(l->ins[2])});
 }
 
 } // namespace ds::cuda

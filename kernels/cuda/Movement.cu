@@ -6,18 +6,13 @@
 
 namespace ds::cuda {
 
-template <typename T> struct CopyBody {
-  T *out;
-  const T *x;
-  __device__ void operator()(const int64_t (&at)[2]) const { out[at[0]] = x[at[1]]; }
-};
-
 // out[index] = x[index] over s, from byte-sized element offsets on.
 static const char *copyStrided(const DsLaunch &l, const DsTensor &out, int64_t to,
                                const DsTensor &x, int64_t from, const Strided<2> &s) {
   return elem::dispatchSize(out.dtype, [&](auto tag) {
     using T = typename decltype(tag)::Type;
-    return launchElements(l, CopyBody<T>{elem::dataOf<T>(out) + to, elem::dataOf<T>(x) + from}, s);
+    return mapInto(l, SameFn(), s, elem::dataOf<T>(out) + to,
+                   static_cast<const T *>(elem::dataOf<T>(x) + from));
   });
 }
 

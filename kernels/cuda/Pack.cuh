@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Accesses of 16 bytes, with which a warp that reads whole rows has the fewest instructions per byte. Rows are read in packs if they
-// are whole ones, wherever they lie; where they are aligned, a pack is one access. So the order of sums depends on sizes alone, and bits
-// do not depend on where a plan puts things.
+// Accesses of 16 bytes, with which a warp that reads whole rows has the fewest instructions per byte. How threads share out a row
+// depends on sizes alone, and so do the order of sums and the bits, wherever a plan puts things; where a pack is aligned, it is one
+// access.
 #pragma once
 
 #include "kernels/cuda/Half.cuh"
@@ -19,6 +19,9 @@ struct alignas(kSize * sizeof(T) < 16 ? kSize * sizeof(T) : 16) Pack {
 /// Whether packs can lie at p.
 __host__ __device__ inline bool isPacked(const void *p) {
   return reinterpret_cast<uintptr_t>(p) % 16 == 0;
+}
+template <int kSize, typename T> __host__ __device__ bool isPacked(const T *p) {
+  return reinterpret_cast<uintptr_t>(p) % alignof(Pack<T, kSize>) == 0;
 }
 
 /// Elements that are `step` apart, as a row.
@@ -55,45 +58,63 @@ __device__ void putPack(const R &row, int64_t at, bool wide, const Pack<T, kSize
     row[at + k] = p.of[k];
 }
 
-/// f(i, value of row, values of rows...) for this thread's elements of rows of n, by a whole block. `wide`: all are aligned.
+/// How the threads of a block share out a row of n elements: [head, tail) in packs, the others one by one.
+struct Share {
+  int64_t n, head, tail;
+};
+/// Of rows that begin where packs do, if n says that all of them do.
+template <typename T> __device__ Share shareOf(int64_t n) {
+  const bool inPacks = n % Pack<T>::kCount == 0;
+  return {n, inPacks ? 0 : n, n};
+}
+/// Of a row that begins with element `first` of a tensor; packs begin where the tensor's do.
+template <typename T> __device__ Share shareOf(int64_t n, int64_t first) {
+  constexpr int64_t kSize = Pack<T>::kCount;
+  const int64_t before = (kSize - first % kSize) % kSize, head = before < n ? before : n;
+  return {n, head, head + (n - head) / kSize * kSize};
+}
+
+/// f(i, packs...) for this thread's part of rows; a pack may be of one element. `wide`: all rows' packs are aligned.
 template <typename F, typename R, typename... Rs>
-__device__ void readRows(int64_t n, bool wide, F f, const R &row, const Rs &...rows) {
+__device__ void sharePacks(const Share &s, bool wide, F f, const R &row, const Rs &...rows) {
   constexpr int kSize = Pack<ElementOf<R>>::kCount;
-  if (n % kSize) {
-    for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
-      f(i, value(row[i]), value(rows[i])...);
-    return;
-  }
-  for (int64_t at = threadIdx.x * kSize; at < n; at += blockDim.x * kSize) {
-    auto each = [&](const auto &...packs) {
-      DS_UNROLL
-      for (int k = 0; k < kSize; ++k)
-        f(at + k, value(packs.of[k])...);
-    };
-    each(packAt<kSize>(row, at, wide), packAt<kSize>(rows, at, wide)...);
-  }
+  for (int64_t i = threadIdx.x; i < s.head; i += blockDim.x)
+    f(i, packAt<1>(row, i, false), packAt<1>(rows, i, false)...);
+  for (int64_t at = s.head + threadIdx.x * kSize; at < s.tail; at += blockDim.x * kSize)
+    f(at, packAt<kSize>(row, at, wide), packAt<kSize>(rows, at, wide)...);
+  for (int64_t i = s.tail + threadIdx.x; i < s.n; i += blockDim.x)
+    f(i, packAt<1>(row, i, false), packAt<1>(rows, i, false)...);
+}
+
+/// f(i, value of row, values of rows...) for this thread's elements of rows, by a whole block.
+template <typename F, typename R, typename... Rs>
+__device__ void readRows(const Share &s, bool wide, F f, const R &row, const Rs &...rows) {
+  sharePacks(
+      s, wide,
+      [&](int64_t at, const auto &first, const auto &...others) {
+        DS_UNROLL
+        for (int k = 0; k < first.kCount; ++k)
+          f(at + k, value(first.of[k]), value(others.of[k])...);
+      },
+      row, rows...);
 }
 
 /// out[i] = f(i, values of rows...), rounded. Rows may be `out` itself.
-template <typename F, typename O, typename... Rs>
-__device__ void mapRows(const O &out, int64_t n, bool wide, F f, const Rs &...rows) {
+template <typename F, typename O, typename R, typename... Rs>
+__device__ void mapRows(const O &out, const Share &s, bool wide, F f, const R &row,
+                        const Rs &...rows) {
   using T = ElementOf<O>;
-  constexpr int kSize = Pack<T>::kCount;
-  if (n % kSize) {
-    for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
-      out[i] = rounded<T>(f(i, value(rows[i])...));
-    return;
-  }
-  for (int64_t at = threadIdx.x * kSize; at < n; at += blockDim.x * kSize) {
-    auto each = [&](const auto &...packs) {
-      Pack<T> p;
-      DS_UNROLL
-      for (int k = 0; k < kSize; ++k)
-        p.of[k] = rounded<T>(f(at + k, value(packs.of[k])...));
-      return p;
-    };
-    putPack(out, at, wide, each(packAt<kSize>(rows, at, wide)...));
-  }
+  sharePacks(
+      s, wide,
+      [&](int64_t at, const auto &first, const auto &...others) {
+        constexpr int kSize = std::remove_cvref_t<decltype(first)>::kCount;
+        Pack<T, kSize> p;
+        DS_UNROLL
+        for (int k = 0; k < kSize; ++k)
+          p.of[k] = rounded<T>(f(at + k, value(first.of[k]), value(others.of[k])...));
+        putPack(out, at, wide && kSize > 1, p);
+      },
+      row, rows...);
 }
 
 /// out[i] = x[i] rounded, i < n, by a whole grid: of blocks for 8 elements per thread.

@@ -56,14 +56,6 @@ struct Group {
     }
     return at;
   }
-  __device__ int64_t innerStride(int tensor) const {
-    return space.rank ? space.strides[tensor][space.rank - 1] : 0;
-  }
-};
-
-/// What a thread reads or writes of one tensor at once, by accesses of at most 16 bytes.
-template <typename T, int W> struct alignas(sizeof(T) * W < 16 ? sizeof(T) * W : 16) Elements {
-  T v[W];
 };
 
 template <typename V, int W, typename T>
@@ -75,22 +67,22 @@ __device__ void loadElements(const void *data, int64_t at, bool repeats, V (&x)[
       x[w] = v;
     return;
   }
-  const Elements<T, W> pack = *reinterpret_cast<const Elements<T, W> *>(p);
+  const auto pack = packAt<W>(p, 0, true);
   for (int w = 0; w < W; ++w)
-    x[w] = static_cast<V>(value(pack.v[w]));
+    x[w] = static_cast<V>(value(pack.of[w]));
 }
 
 template <typename V, int W, typename T>
 __device__ void storeElements(void *data, int64_t at, const V (&x)[W]) {
-  Elements<T, W> pack;
+  Pack<T, W> pack;
   for (int w = 0; w < W; ++w)
-    pack.v[w] = rounded<T>(x[w]);
-  *reinterpret_cast<Elements<T, W> *>(static_cast<T *>(data) + at) = pack;
+    pack.of[w] = rounded<T>(x[w]);
+  putPack(static_cast<T *>(data), at, true, pack);
 }
 
 // V is double for f64 and bool, float for all others.
 template <typename V, int W> __device__ void load(const Group &g, int k, int64_t i, V (&x)[W]) {
-  const bool repeats = !g.flat[k] && g.innerStride(k + 1) == 0;
+  const bool repeats = !g.flat[k] && g.space.repeats(k + 1);
   const int64_t at = g.flat[k] ? i : g.offset(k + 1, i);
   if (g.inType[k] == DType::Bool)
     return loadElements<V, W, Bool>(g.in[k], at, repeats, x);
@@ -278,23 +270,7 @@ void placeValues(const PointwiseLaunch &l, PointwiseState &s) {
   }
 }
 
-// Whether kPack elements of every tensor lie side by side, or are one, wherever kPack elements of the result begin.
-bool liesInPacks(const Group &g) {
-  const auto &s = g.space;
-  if (s.rank == 0 || s.dims[s.rank - 1] % kPack != 0 || s.strides[0][s.rank - 1] != 1)
-    return false;
-  for (int t = 0; t <= g.numOperands; ++t) {
-    int64_t inner = s.strides[t][s.rank - 1];
-    if (inner != 0 && inner != 1)
-      return false;
-    for (int axis = 0; axis + 1 < s.rank; ++axis)
-      if (inner == 1 && s.strides[t][axis] % kPack != 0)
-        return false;
-  }
-  return true;
-}
-
-// Of what liesInPacks.
+// Of what lies in packs.
 bool isAligned(const Group &g) {
   auto isAt = [](const void *p, DType t) {
     return reinterpret_cast<uintptr_t>(p) %
@@ -303,8 +279,7 @@ bool isAligned(const Group &g) {
   };
   bool aligned = isAt(g.out, g.outType);
   for (int k = 0; k < g.numOperands; ++k)
-    aligned =
-        aligned && (g.space.strides[k + 1][g.space.rank - 1] == 0 || isAt(g.in[k], g.inType[k]));
+    aligned = aligned && (g.space.repeats(k + 1) || isAt(g.in[k], g.inType[k]));
   return aligned;
 }
 
@@ -336,7 +311,7 @@ const char *pointwisePrepare(const DsLaunch *l, void **state) {
     g.flat[k] = g.space.rank == 0 ||
                 (g.space.rank == 1 && g.space.strides[0][0] == 1 && g.space.strides[k + 1][0] == 1);
   placeValues(launch, *s);
-  s->packs = liesInPacks(g) && !s->isF64 && s->slots <= kFewSlots;
+  s->packs = g.space.liesInPacks(kPack, 1 + g.numOperands) && !s->isF64 && s->slots <= kFewSlots;
   *state = s.release();
   return nullptr;
 }

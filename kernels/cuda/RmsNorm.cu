@@ -18,19 +18,20 @@ __global__ void rmsNormKernel(T *y, Wide<T> *rstd, const T *x, const T *other, T
   using A = Wide<T>;
   const bool wide =
       isPacked(y) && isPacked(x) && isPacked(other) && isPacked(to) && isPacked(scale);
+  const Share share = shareOf<T>(n);
   for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
     const T *from = (other ? to : x) + r * n;
     if (other) // each thread reads on what it wrote itself
       mapRows(
-          to + r * n, n, wide, [](int64_t, auto a, auto b) { return a + b; }, x + r * n,
+          to + r * n, share, wide, [](int64_t, auto a, auto b) { return a + b; }, x + r * n,
           other + r * n);
     A squares = 0;
     readRows(
-        n, wide, [&](int64_t, A v) { squares += v * v; }, from);
+        share, wide, [&](int64_t, A v) { squares += v * v; }, from);
     A s = A(1) /
           static_cast<A>(sqrt(overBlock<Sum>(squares) / static_cast<A>(n) + static_cast<A>(eps)));
     mapRows(
-        y + r * n, n, wide, [&](int64_t, A v, A w) { return v * s * w; }, from, scale);
+        y + r * n, share, wide, [&](int64_t, A v, A w) { return v * s * w; }, from, scale);
     if (threadIdx.x == 0)
       rstd[r] = s;
   }
@@ -43,20 +44,21 @@ __global__ void rmsNormGradKernel(T *dx, const T *dy, const T *x, const T *scale
   using A = Wide<T>;
   const bool wide =
       isPacked(dx) && isPacked(dy) && isPacked(x) && isPacked(scale) && isPacked(other);
+  const Share share = shareOf<T>(n);
   for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
     A s = rstd[r], dot = 0;
     readRows(
-        n, wide, [&](int64_t, A d, A v, A w) { dot += d * w * (v * s); }, dy + r * n, x + r * n,
+        share, wide, [&](int64_t, A d, A v, A w) { dot += d * w * (v * s); }, dy + r * n, x + r * n,
         scale);
     dot = overBlock<Sum>(dot) / static_cast<A>(n);
     auto slope = [&](int64_t, A d, A v, A w) -> A { return s * (d * w - v * s * dot); };
     if (other)
       mapRows(
-          dx + r * n, n, wide,
+          dx + r * n, share, wide,
           [&](int64_t i, A d, A v, A w, A o) { return value(rounded<T>(slope(i, d, v, w))) + o; },
           dy + r * n, x + r * n, scale, other + r * n);
     else
-      mapRows(dx + r * n, n, wide, slope, dy + r * n, x + r * n, scale);
+      mapRows(dx + r * n, share, wide, slope, dy + r * n, x + r * n, scale);
   }
 }
 

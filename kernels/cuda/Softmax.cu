@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Softmax along one axis: a block per line.
-#include "kernels/cuda/Block.cuh"
 #include "kernels/cuda/Kernels.h"
 #include "kernels/cuda/Map.cuh"
-#include "kernels/cuda/Pack.cuh"
+#include "kernels/cuda/SumOfExps.cuh"
 
 namespace ds::cuda {
 
@@ -41,24 +40,18 @@ Lines linesOf(const DsLaunch &l) {
 
 template <typename T, bool kLog> __global__ void softmaxKernel(T *y, const T *x, Lines lines) {
   using A = Wide<T>;
+  const Share share = shareOf<T>(lines.n);
   for (int64_t k = blockIdx.x; k < lines.at.count; k += gridDim.x) {
     int64_t at[3];
     lines.at.offsets(k, at);
     const auto from = lines.of(1, x, at);
     const auto to = lines.of(0, y, at);
     const bool wide = isWide(from) && isWide(to);
-    A top = -INFINITY;
-    readRows(
-        lines.n, wide, [&](int64_t, A v) { top = v > top ? v : top; },
-        from); // NaN shows in the sum
-    top = overBlock<Max>(top);
-    A sum = 0;
-    readRows(
-        lines.n, wide, [&](int64_t, A v) { sum += exp(v - top); }, from);
-    sum = overBlock<Sum>(sum);
+    const auto exps = sumOfExps<A>(share, wide, from);
+    const A top = exps.top, sum = exps.sum;
     A shift = kLog ? static_cast<A>(log(sum)) : A(0);
     mapRows(
-        to, lines.n, wide,
+        to, share, wide,
         [&](int64_t, A v) { return kLog ? v - top - shift : static_cast<A>(exp(v - top)) / sum; },
         from);
   }
@@ -68,6 +61,7 @@ template <typename T, bool kLog> __global__ void softmaxKernel(T *y, const T *x,
 template <typename T>
 __global__ void softmaxGradKernel(T *dx, const T *dy, const T *y, Lines lines) {
   using A = Wide<T>;
+  const Share share = shareOf<T>(lines.n);
   for (int64_t k = blockIdx.x; k < lines.at.count; k += gridDim.x) {
     int64_t at[3];
     lines.at.offsets(k, at);
@@ -76,10 +70,10 @@ __global__ void softmaxGradKernel(T *dx, const T *dy, const T *y, Lines lines) {
     const bool wide = isWide(grad) && isWide(probabilities) && isWide(to);
     A dot = 0;
     readRows(
-        lines.n, wide, [&](int64_t, A g, A p) { dot += g * p; }, grad, probabilities);
+        share, wide, [&](int64_t, A g, A p) { dot += g * p; }, grad, probabilities);
     dot = overBlock<Sum>(dot);
     mapRows(
-        to, lines.n, wide, [&](int64_t, A g, A p) { return p * (g - dot); }, grad, probabilities);
+        to, share, wide, [&](int64_t, A g, A p) { return p * (g - dot); }, grad, probabilities);
   }
 }
 

@@ -14,12 +14,39 @@ template <int N> struct Strided {
   int64_t dims[kMaxRank];
   int64_t strides[N][kMaxRank];
 
-  /// Row-major in every tensor: the offset is the index.
-  bool isFlat() const {
+  /// Row-major in every tensor, of elements that are `step` apart: the offset is step times the index.
+  bool isFlat(int64_t step = 1) const {
     for (int k = 0; k < N; ++k)
-      if (rank > 1 || (rank == 1 && strides[k][0] != 1))
+      if (rank > 1 || (rank == 1 && strides[k][0] != step))
         return false;
     return true;
+  }
+  /// Whether in each of the first `tensors` the `size` elements lie side by side, or are one, that an index which is a multiple of
+  /// `size` begins; side by side in tensor 0.
+  bool liesInPacks(int64_t size, int tensors = N) const {
+    if (rank == 0 || dims[rank - 1] % size != 0 || strides[0][rank - 1] != 1)
+      return false;
+    for (int k = 0; k < tensors; ++k) {
+      if (repeats(k))
+        continue;
+      if (strides[k][rank - 1] != 1)
+        return false;
+      for (int axis = 0; axis + 1 < rank; ++axis)
+        if (strides[k][axis] % size != 0)
+          return false;
+    }
+    return true;
+  }
+  /// Whether elements that lie side by side in tensor 0 are one in tensor k.
+  __host__ __device__ bool repeats(int k) const { return rank == 0 || strides[k][rank - 1] == 0; }
+  /// Each index stands for `size` elements.
+  Strided inPacks(int64_t size) const {
+    Strided s = *this;
+    s.count /= size;
+    s.dims[rank - 1] /= size;
+    for (int k = 0; k < N; ++k)
+      s.strides[k][rank - 1] *= size;
+    return s;
   }
   /// An axis behind the others; it is merged with the one before where all strides allow.
   void add(int64_t dim, const int64_t (&s)[N]) {

@@ -123,7 +123,8 @@ template <typename T> const char *backward(const DsLaunch &l) {
     for (int64_t c = 0; c < h.inner; ++c)
       dataOf<T>(dw)[c * dw.strides[trans ? 1 : 0] + k * dw.strides[trans ? 0 : 1]] =
           store<T>(sums[k * h.inner + c]);
-    dataOf<T>(dbias)[k * dbias.strides[0]] = store<T>(biasSums[k]);
+    if (k < dbias.dims[0]) // empty without a bias
+      dataOf<T>(dbias)[k * dbias.strides[0]] = store<T>(biasSums[k]);
   }
   *dataOf<Accum<T>>(l.outs[0]) = static_cast<Accum<T>>(total * *dataOf<double>(l.ins[3]));
   return error;

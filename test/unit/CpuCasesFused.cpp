@@ -196,7 +196,7 @@ Cases linearLossCases(const std::string &op) {
                          {{70}, 64, 130, false, true},
                          {{300}, 33, 517, true, false}}) {
     Dims x = s.rows, w = {s.transW ? s.classes : s.inner, s.transW ? s.inner : s.classes},
-         bias = {s.classes};
+         bias = {s.bias ? s.classes : 0};
     x.push_back(s.inner);
     Tensor labels =
         indices(cases.size() % 2 ? DType::I32 : DType::I64, s.rows, -1, s.classes); // -1: ignored

@@ -87,7 +87,7 @@ TEST_F(CudaAccess, ReadsBehindAnOperand) {
   EXPECT_THAT(
       error,
       HasSubstr("reads 4 bytes, 0 bytes behind source of 1196 bytes: it belongs to no operand"));
-  EXPECT_THAT(lineOf(error), HasSubstr("x[at[1]]"));
+  EXPECT_THAT(lineOf(error), HasSubstr("packAt<kSize>(x, at"));
 }
 
 TEST_F(CudaAccess, WritesBehindAResult) {
@@ -96,7 +96,7 @@ TEST_F(CudaAccess, WritesBehindAResult) {
   t.writes(out, 100);
   std::string error = run();
   EXPECT_THAT(error, HasSubstr("writes 4 bytes, 0 bytes behind destination of 100 bytes"));
-  EXPECT_THAT(lineOf(error), HasSubstr("out[at[0]] ="));
+  EXPECT_THAT(lineOf(error), HasSubstr("putPack(out, at[0]"));
 }
 
 TEST_F(CudaAccess, WritesAnOperand) {

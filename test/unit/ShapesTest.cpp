@@ -246,6 +246,9 @@ TEST(Shapes, NormAndLosses) {
                   {f32({2, 3, 5}), f32({7, 5}), i64({2, 3}), f64({}), f64({}), f32({7})},
                   {{"trans_w", true}}),
             "f32[] f32[2,3,5] f32[7,5] f32[7]");
+  EXPECT_EQ(
+      infer(OpKind::LinearCrossEntropyGrad, {f32({2, 5}), f32({5, 7}), i64({2}), f64({}), f64({})}),
+      "f32[] f32[2,5] f32[5,7] f32[0]");
   EXPECT_THAT(infer(OpKind::LinearCrossEntropy, {f32({2, 5}), f32({7, 5}), i64({2}), f64({})}),
               HasSubstr("inner sizes differ: x has 5, w has 7 [linear_cross_entropy_2]"));
   EXPECT_EQ(infer(OpKind::CrossEntropy, {f32({2, 3, 7}), i64({2, 3}), f64({})}), "f32[] f32[2,3]");
