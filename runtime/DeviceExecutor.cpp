@@ -223,6 +223,15 @@ void DeviceExecutor::issued(int stream, void *event) {
   ++spent.instrs;
 }
 
+// With a trace every instruction runs by itself, from when it is enqueued until the host has seen it end.
+const char *DeviceExecutor::finish(size_t program, const LoadedInstr &in, int index, int64_t begin,
+                                   int64_t update) {
+  const char *message = api.streamSync(side.stream(in.instr->stream));
+  trace[static_cast<int>(in.instr->stream)].add(
+      {update, begin, nowNs(), static_cast<int32_t>(program), index});
+  return message;
+}
+
 bool DeviceExecutor::issue(size_t program, const LoadedInstr &in, int index, size_t position,
                            int64_t update, FeedSource *data) {
   if (!awaitOthers(program, in, update))
@@ -233,6 +242,8 @@ bool DeviceExecutor::issue(size_t program, const LoadedInstr &in, int index, siz
   void *event = events[program].ofInstr[static_cast<size_t>(index)];
   if (!message && event)
     message = api.eventRecord(event, side.stream(in.instr->stream));
+  if (!message && trace)
+    message = finish(program, in, index, begin, update);
   if (message) {
     fail(rank.programs[program], *in.instr, update, message);
     return false;

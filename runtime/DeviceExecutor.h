@@ -55,6 +55,8 @@ private:
   bool issueProgram(size_t program, size_t position, int64_t update, FeedSource *data);
   bool issue(size_t program, const LoadedInstr &in, int index, size_t position, int64_t update,
              FeedSource *data);
+  const char *finish(size_t program, const LoadedInstr &in, int index, int64_t begin,
+                     int64_t update);
   const char *enqueue(const LoadedInstr &in, size_t position, FeedSource *data);
   void findSegments(size_t program);
   void *eventOf(size_t program, const Instr *i) const;

@@ -130,7 +130,7 @@ Status Trainer::Impl::load(int rank) {
   if (device.api) {
     auto onDevice = std::make_unique<DeviceExecutor>(schedule, *ranks[r], sequence, *comms[r],
                                                      feeder.get(), abort, rings);
-    TRY(onDevice->prepare(options.graphs));
+    TRY(onDevice->prepare(options.graphs && !rings)); // a graph has no times of its launches
     executors[r] = std::move(onDevice);
   } else {
     executors[r] = std::make_unique<RankExecutor>(schedule, *ranks[r], sequence, *comms[r],

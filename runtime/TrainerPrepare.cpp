@@ -152,7 +152,8 @@ Status Trainer::Impl::prepare() {
   if (options.traceEvents > 0)
     for (size_t r = 0; r < n; ++r)
       for (int s = 0; s < kStreams; ++s)
-        traces.emplace_back(usesStream(static_cast<Stream>(s)) ? options.traceEvents : 0);
+        traces.emplace_back(usesStream(static_cast<Stream>(s)) || device.api ? options.traceEvents
+                                                                             : 0);
   for (int r = first; r < first + local; ++r)
     for (int s = 0; s < kStreams; ++s)
       if (usesStream(static_cast<Stream>(s)))

@@ -69,7 +69,8 @@ static cl::opt<std::string> logJson("log-json", cl::value_desc("file"), cl::cat(
 static cl::opt<bool> verbose("verbose", cl::cat(output),
                              cl::desc("Print what kernels choose at load"));
 static cl::opt<std::string> tracePath("trace", cl::value_desc("file"), cl::cat(output),
-                                      cl::desc("Write a Chrome trace of the last updates"));
+                                      cl::desc("Write a Chrome trace of the last updates; a GPU's "
+                                               "instructions then run one by one"));
 static cl::opt<std::string> checkpointDir("checkpoint-dir", cl::value_desc("folder"),
                                           cl::cat(output),
                                           cl::desc("Where checkpoints go, and --resume looks"));
