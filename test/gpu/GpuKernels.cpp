@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-//   gpu_kernels parity [row...]         every row of the plugin against ref, on the device
-//   gpu_kernels speed [small]           rates of its kernels; small: sizes for the emulation
+//   gpu_kernels parity [row...] [-row...]       every row of the plugin against ref, on the device
+//   gpu_kernels speed [small] [-kernel...]      rates of its kernels; small: sizes for the emulation
+//
+// -name: without it. What begins is printed first, so that a caller knows what took the program down, and can do the others.
+// Exit status 1: something is wrong; 3: the device fails, and whatever comes next would.
 #include "kernels/Registry.h"
 #include "runtime/Plugin.h"
 #include "test/gpu/Gpu.h"
@@ -10,7 +13,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
 #include <set>
 
 namespace ds::test {
@@ -25,7 +27,14 @@ std::string quoted(const std::string &text) {
   return out + '"';
 }
 
+void printBegin(const std::string &name) {
+  std::printf("{\"begin\": %s}\n", quoted(name).c_str());
+  std::fflush(stdout);
+}
+
 namespace {
+
+constexpr int kDeviceFails = 3;
 
 int complain(const std::string &message) {
   std::fprintf(stderr, "gpu_kernels: error: %s\n", message.c_str());
@@ -35,12 +44,14 @@ int complain(const std::string &message) {
 // Fibers are slow; a GPU is not.
 int64_t largestOf(const DsDeviceInfo &info) { return info.emulated ? 1500 : INT64_MAX; }
 
-int parity(const Gpu &gpu, int64_t largest, const std::set<std::string> &wanted) {
+int parity(const Gpu &gpu, int64_t largest, const std::set<std::string> &wanted,
+           const std::set<std::string> &without) {
   int failures = 0;
   for (size_t i = 0; i < gpu.kernels.count; ++i) {
     std::string op = gpu.kernels.rows[i].op;
-    if (!wanted.empty() && !wanted.count(op))
+    if ((!wanted.empty() && !wanted.count(op)) || without.count(op))
       continue;
+    printBegin(op);
     int ran = 0;
     std::string first;
     for (const KernelCase &c : deviceCases(op, largest)) {
@@ -55,6 +66,10 @@ int parity(const Gpu &gpu, int64_t largest, const std::set<std::string> &wanted)
     std::printf("{\"row\": %s, \"cases\": %d, \"failure\": %s}\n", quoted(op).c_str(), ran,
                 first.empty() ? "null" : quoted(first).c_str());
     std::fflush(stdout);
+    if (const char *m = gpu.api.streamSync(gpu.options.stream)) {
+      complain(m);
+      return kDeviceFails;
+    }
   }
   return failures ? 1 : 0;
 }
@@ -84,13 +99,23 @@ int run(int argc, char **argv) {
   std::printf("{\"device\": %s, \"memory\": %lld, \"emulated\": %s}\n", quoted(info.name).c_str(),
               static_cast<long long>(info.memory), info.emulated ? "true" : "false");
   std::fflush(stdout);
+  std::set<std::string> names, without;
+  for (int i = 2; i < argc; ++i)
+    if (argv[i][0] == '-')
+      without.insert(argv[i] + 1);
+    else
+      names.insert(argv[i]);
   if (what == "parity")
-    return parity(gpu, largestOf(info), {argv + 2, argv + argc});
+    return parity(gpu, largestOf(info), names, without);
   SpeedOptions o;
-  if (argc > 2 && !std::strcmp(argv[2], "small"))
-    o = {1, 8, 32, 2, 67, 0, 1 << 16, 32, true, 2, 4, 8};
-  const char *m = measureSpeed(gpu, o);
-  return m ? complain(m) : 0;
+  if (names.count("small"))
+    o = {1, 8, 32, 2, 67, 0, 1 << 16, 32, true, 2, 4, 8, {}};
+  o.without = std::move(without);
+  if (const char *m = measureSpeed(gpu, o)) {
+    complain(m);
+    return kDeviceFails;
+  }
+  return 0;
 }
 
 } // namespace

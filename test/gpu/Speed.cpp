@@ -84,6 +84,7 @@ const char *measureCopies(const Gpu &gpu, const SpeedOptions &o) {
 
 const char *measureKernel(const Gpu &gpu, const SpeedOptions &o, const char *kind,
                           const std::string &name, const KernelCase &c, double flops) {
+  printBegin(name);
   const DsKernel *kernel = kernelOf(gpu.kernels, c);
   if (!kernel) {
     std::printf("{\"%s\": %s, \"skipped\": \"the device has no row\"}\n", kind,
@@ -93,7 +94,8 @@ const char *measureKernel(const Gpu &gpu, const SpeedOptions &o, const char *kin
   PreparedKernel k(*kernel, c, gpu.options);
   if (const char *m = k.run()) {
     std::printf("{\"%s\": %s, \"error\": %s}\n", kind, quoted(name).c_str(), quoted(m).c_str());
-    return nullptr;
+    std::fflush(stdout);
+    return gpu.api.streamSync(gpu.options.stream);
   }
   const char *error = nullptr;
   double s = secondsOf(gpu, o.seconds, error, [&] { return k.enqueue(); });
@@ -141,10 +143,15 @@ KernelCase convolution(const std::string &op, const SpeedOptions &o) {
 } // namespace
 
 const char *measureSpeed(const Gpu &gpu, const SpeedOptions &o) {
-  if (const char *m = measureCopies(gpu, o))
-    return m;
+  if (!o.without.count("copies")) {
+    printBegin("copies");
+    if (const char *m = measureCopies(gpu, o))
+      return m;
+  }
   constexpr int64_t kAny = INT64_MAX;
   for (bool half : {false, true}) {
+    if (o.without.count(half ? "product bf16" : "product f32"))
+      continue;
     KernelCase c = square(o.square);
     if (half && !inHalf(c, DType::BF16, kAny))
       return "matmul has no bf16";
@@ -156,6 +163,8 @@ const char *measureSpeed(const Gpu &gpu, const SpeedOptions &o) {
   std::set<std::string> ops;
   for (const ShapeCase &s : gpt2Kernels({o.batch, o.seq, o.width, o.heads, o.vocab}))
     for (bool half : {false, true}) {
+      if (o.without.count(s.name + (half ? " bf16" : " f32")))
+        continue;
       KernelCase c = s.make();
       if (o.oneOfEachOp && !ops.insert(c.op).second)
         continue;
@@ -169,6 +178,8 @@ const char *measureSpeed(const Gpu &gpu, const SpeedOptions &o) {
                     static_cast<double>(o.channels * o.channels);
   for (const char *op : {"conv", "conv_grad_input", "conv_grad_weight"})
     for (bool half : {false, true}) {
+      if (o.without.count(std::string(op) + (half ? " bf16" : " f32")))
+        continue;
       KernelCase c = convolution(op, o);
       if (half && !inHalf(c, DType::BF16, kAny))
         continue;

@@ -15,3 +15,10 @@ def table(facts, rows, markdown):
     widths = [max(len(c) for c in column) for column in zip(*cells)] if cells else []
     lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths)).rstrip() for row in cells]
     return "\n".join(["", head, *lines])
+
+
+def bars(rows):
+    """What was aimed at, and whether it was reached; a bar that nothing was measured for is not in the rows."""
+    found = {r["bar"]: r for r in rows if r.get("bar")}
+    words = {"ok": "reached", "short": "NOT reached"}
+    return "\n".join(f"bar: {bar}: {words.get(r['verdict'], r['verdict'])} ({r['value']}; {r['against']})" for bar, r in found.items())
