@@ -56,12 +56,12 @@ def libraries(s):
 
 def parity(s):
     """Every row of the plugin against the reference kernels; what libraries compute, by our own kernels, too."""
-    rows_of(s, "rows", ["add", "softmax", "adam"] if s.emulated else [], None)
+    rows_of(s, "rows", ["add", "softmax", "adam"] if s.emulated else [], None, 110)
     own = ["conv"] if s.emulated else ["matmul", "conv", "conv_grad_input", "conv_grad_weight"]
-    rows_of(s, "rows without libraries", own, dict(s.environment(), DS_CUDA_LIBRARIES="none"))
+    rows_of(s, "rows without libraries", own, dict(s.environment(), DS_CUDA_LIBRARIES="none"), 50)
 
 
-def rows_of(s, what, rows, environment):
+def rows_of(s, what, rows, environment, at_most):
     count = {"rows": 0, "cases": 0, "failures": 0}
 
     def line(r):
@@ -73,7 +73,7 @@ def rows_of(s, what, rows, environment):
             count["failures"] += 1
             s.row(r["row"], r["failure"], what, "FAIL")
 
-    whole = gpu_kernels(s, "parity", rows, 120, line, environment)
+    whole = gpu_kernels(s, "parity", rows, at_most, line, environment)
     bad = count["failures"] or not whole or not count["rows"]
     s.row(what, f"{count['rows']} of {count['cases']} cases, {count['failures']} wrong", "ref", "FAIL" if bad else "ok", **count)
 
