@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Dropout by the masks of kernels/DropoutMath.h. The run's seed and the first sample are read on the device.
+// Dropout by the masks of kernels/DropoutMath.h. The run's seed and the first sample are read on the device. Four elements of a row
+// have one block of random words: where they lie side by side, a thread makes it once for them.
 #include "ir/Philox.h"
 #include "kernels/cuda/Kernels.h"
 #include "kernels/cuda/Map.cuh"
@@ -8,6 +9,8 @@
 namespace ds::cuda {
 
 namespace {
+
+constexpr int kFour = 4;
 
 struct Mask {
   const uint64_t *rng;
@@ -20,20 +23,31 @@ struct Mask {
     Philox::Words w = Philox{rng[0], ~opKey}.words(0);
     return w.w[0] | static_cast<uint64_t>(w.w[1]) << 32;
   }
-  __device__ bool keeps(uint64_t key, int64_t e) const {
+  /// Of the elements [e, e + kSize), which are in one row's same four if there are several.
+  template <int kSize> __device__ void keeps(uint64_t key, int64_t e, bool (&keep)[kSize]) const {
     auto inRow = static_cast<uint64_t>(e % rowElems), row = static_cast<uint64_t>(e / rowElems);
-    return Philox{key, rng[rngStep] + row}.words(inRow / 4).w[inRow % 4] >= below;
+    const Philox::Words words = Philox{key, rng[rngStep] + row}.words(inRow / 4);
+    DS_UNROLL
+    for (int k = 0; k < kSize; ++k)
+      keep[k] = words.w[kSize == kFour ? k : (inRow + k) % kFour] >= below;
   }
 };
 
-template <typename T>
+/// s counts packs of kSize elements.
+template <typename T, int kSize>
 __global__ void dropoutKernel(T *y, const T *x, Mask mask, double scale, Strided<2> s) {
-  uint64_t key = mask.key();
-  for (int64_t e = firstIndex(); e < s.count; e += indexStep()) {
+  using C = Compute<T>;
+  const uint64_t key = mask.key();
+  for (int64_t i = firstIndex(); i < s.count; i += indexStep()) {
     int64_t at[2];
-    s.offsets(e, at);
-    using C = Compute<T>;
-    y[at[0]] = rounded<T>(mask.keeps(key, e) ? value(x[at[1]]) * static_cast<C>(scale) : C(0));
+    s.offsets(i, at);
+    bool keep[kSize];
+    mask.keeps(key, i * kSize, keep);
+    auto p = packAt<kSize>(x, at[1], true);
+    DS_UNROLL
+    for (int k = 0; k < kSize; ++k)
+      p.of[k] = rounded<T>(keep[k] ? value(p.of[k]) * static_cast<C>(scale) : C(0));
+    putPack(y, at[0], true, p);
   }
 }
 
@@ -51,8 +65,15 @@ const char *dropout(const DsLaunch *l, void *) {
     return nullptr;
   return Floats::dispatch(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::Type;
-    return launch(dropoutKernel<T>, gridFor(s.count), dim3(kBlock), 0, streamOf(*l),
-                  elem::dataOf<T>(l->outs[0]), elem::dataOf<T>(x), mask, 1 / (1 - ratio), s);
+    T *y = elem::dataOf<T>(l->outs[0]);
+    const T *from = elem::dataOf<T>(x);
+    auto go = [&](auto kernel, const Strided<2> &packs) {
+      return launch(kernel, gridFor(packs.count), dim3(kBlock), 0, streamOf(*l), y, from, mask,
+                    1 / (1 - ratio), packs);
+    };
+    const bool wide = mask.rowElems % kFour == 0 && s.liesInPacks(kFour) && !s.repeats(1) &&
+                      isPacked<kFour>(y) && isPacked<kFour>(from);
+    return wide ? go(dropoutKernel<T, kFour>, s.inPacks(kFour)) : go(dropoutKernel<T, 1>, s);
   });
 }
 

@@ -43,7 +43,8 @@ template <typename A> struct ExpSum {
 template <typename A, typename R>
 __device__ ExpSum<A> sumOfExps(const Share &s, bool wide, const R &row) {
   ExpSum<A> own;
-  sharePacks(s, wide, [&](int64_t, const auto &pack) { own.add(pack); }, row);
+  sharePacks(
+      s, wide, [&](int64_t, const auto &pack) { own.add(pack); }, row);
   return own.overBlock();
 }
 
