@@ -26,6 +26,7 @@ const char *failure(const char *format, ...) {
 const char *checked(cudaError_t e, const char *call) {
   if (e == cudaSuccess)
     return nullptr;
+  cudaGetLastError(); // or the next launch would be told of it
   auto name = static_cast<int>(std::strcspn(call, "("));
   return failure("%.*s: %s (%s)", name, call, cudaGetErrorName(e), cudaGetErrorString(e));
 }

@@ -22,6 +22,8 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t e, cudaStream_t s, unsigned fla
     return error;
   if (!exists(e) || !exists(s))
     return cudaErrorInvalidResourceHandle;
+  if (e->device != s->device)
+    return failed(cudaErrorInvalidResourceHandle);
   if ((flags & cudaEventRecordExternal) == 0 || !s->capture)
     return cudaErrorInvalidValue; // elsewhere cudaEventRecord does
   return submit(s, {"", {}, {}, nullptr, e});

@@ -24,12 +24,20 @@ Machine &machine() {
   return *m;
 }
 
+thread_local int currentDevice = 0;
+thread_local cudaError_t lastError = cudaSuccess;
+
+cudaError_t failed(cudaError_t e) {
+  lastError = e;
+  return e;
+}
+
 cudaError_t enter(const char *name) {
   Machine &m = machine();
   std::lock_guard lock(m.mutex);
   ++m.calls;
   if (m.failIn > 0 && (m.failName.empty() || m.failName == name) && --m.failIn == 0)
-    return cudaErrorUnknown;
+    return std::string_view(name).starts_with("cuda") ? failed(cudaErrorUnknown) : cudaErrorUnknown;
   return m.sticky.empty() ? cudaSuccess : cudaErrorLaunchFailure;
 }
 
@@ -67,7 +75,7 @@ cudaError_t allocate(void **p, size_t bytes, bool device) {
   Machine &m = machine();
   std::lock_guard lock(m.mutex);
   if (device && m.used + bytes > m.memory)
-    return cudaErrorMemoryAllocation;
+    return failed(cudaErrorMemoryAllocation);
   size_t room = (bytes + 4095) / 4096 * 4096 + 2 * kBeside;
   auto *block = static_cast<char *>(std::aligned_alloc(4096, room));
   if (!block)

@@ -27,16 +27,23 @@ struct Machine {
   std::map<char *, Allocation> allocations; // device and pinned memory
   size_t used = 0;
   size_t memory = static_cast<size_t>(fromEnvironment("DS_EMULATED_MEMORY", int64_t{8} << 30));
-  std::set<const void *> handles;  // streams, events, graphs
-  std::atomic<int64_t> graphs = 0; // launched
-  std::string sticky;              // the error of a launch
-  int64_t objects = 0;             // of libraries
+  std::set<std::pair<int, int>> peers; // (device, the other that it may read)
+  std::set<const void *> handles;      // streams, events, graphs
+  std::atomic<int64_t> graphs = 0;     // launched
+  std::string sticky;                  // the error of a launch
+  int64_t objects = 0;                 // of libraries
   int64_t calls = 0;
   std::string failName;
   int64_t failIn = 0;
   Machine();
 };
 Machine &machine();
+
+/// The calling thread's: its device, and the error that cudaGetLastError() returns once.
+extern thread_local int currentDevice;
+extern thread_local cudaError_t lastError;
+/// Remembers it, as every function of CUDA's does.
+cudaError_t failed(cudaError_t e);
 
 /// Device memory, or pinned memory of the host.
 cudaError_t allocate(void **p, size_t bytes, bool device);

@@ -45,7 +45,10 @@ const char *cudaGetErrorString(cudaError_t e) {
   }
   return e == cudaErrorMemoryAllocation ? "out of memory" : "emulated failure";
 }
-cudaError_t cudaGetLastError() { return enter("cudaGetLastError"); }
+cudaError_t cudaGetLastError() {
+  cudaError_t e = enter("cudaGetLastError"), last = std::exchange(lastError, cudaSuccess);
+  return e ? e : last;
+}
 
 cudaError_t cudaGetDeviceCount(int *count) {
   *count = static_cast<int>(fromEnvironment("DS_EMULATED_DEVICES", 8));
@@ -55,8 +58,10 @@ cudaError_t cudaGetDeviceCount(int *count) {
 }
 // 90 is 9.0. As nvcc builds the plugin, it has code for 8.0 and newer.
 static int capability() { return static_cast<int>(fromEnvironment("DS_EMULATED_CAPABILITY", 90)); }
-static thread_local int currentDevice = 0;
+static int deviceCount() { return static_cast<int>(fromEnvironment("DS_EMULATED_DEVICES", 8)); }
 cudaError_t cudaSetDevice(int device) {
+  if (device < 0 || device >= deviceCount())
+    return failed(cudaErrorInvalidDevice);
   currentDevice = device;
   return enter("cudaSetDevice");
 }
@@ -97,8 +102,12 @@ cudaError_t cudaDeviceCanAccessPeer(int *can, int, int) {
   *can = fromEnvironment("DS_EMULATED_PEERS", 1) != 0;
   return enter("cudaDeviceCanAccessPeer");
 }
-cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) {
-  return enter("cudaDeviceEnablePeerAccess");
+cudaError_t cudaDeviceEnablePeerAccess(int other, unsigned) {
+  if (cudaError_t e = enter("cudaDeviceEnablePeerAccess"))
+    return e;
+  std::lock_guard lock(machine().mutex);
+  bool isNew = machine().peers.insert({currentDevice, other}).second;
+  return isNew ? cudaSuccess : failed(cudaErrorPeerAccessAlreadyEnabled);
 }
 
 cudaError_t cudaMalloc(void **p, size_t bytes) {
@@ -146,6 +155,8 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
     return error;
   if (!exists(e) || !exists(s))
     return cudaErrorInvalidResourceHandle;
+  if (e->device != s->device)
+    return failed(cudaErrorInvalidResourceHandle);
   if (s->capture) { // other streams that join a capture are not emulated
     s->capture->invalid = true;
     return cudaErrorStreamCaptureUnsupported;

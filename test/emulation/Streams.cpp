@@ -46,8 +46,12 @@ cudaError_t enqueue(cudaStream_t s, dim3 grid, dim3 dim, size_t shared,
   bool tooMany = grid.x == 0 || grid.x > 0x7fffffffu || grid.y == 0 || grid.y > 65535 ||
                  grid.z == 0 || grid.z > 65535 || threads == 0 || threads > 1024 ||
                  shared > 48 << 10;
+  if (lastError) // what the plugin asks after a launch, and nobody has asked before
+    return std::exchange(lastError, cudaSuccess);
   if (!exists(s) || tooMany)
     return cudaErrorInvalidValue;
+  if (s->device != currentDevice)
+    return cudaErrorInvalidResourceHandle;
   Operation o{labelled("launch"), {}, {}};
   if (const Touches *t = Touches::current()) {
     o.ranges = t->ranges();

@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <deque>
 #include <thread>
+#include <utility>
 
 namespace ds::emulated {
 
@@ -41,6 +42,7 @@ struct Operation {
 struct CudaEvent {
   std::mutex mutex;
   std::shared_ptr<ds::emulated::Occurrence> last;
+  const int device = ds::emulated::currentDevice; // that it can be recorded on
 };
 struct CudaGraph {
   std::vector<ds::emulated::Operation> nodes;
@@ -58,6 +60,7 @@ struct CudaStream {
   bool stop = false, busy = false;
   ds::emulated::Actor actor;
   std::unique_ptr<CudaGraph> capture; // under way
+  const int device = ds::emulated::currentDevice;
   std::thread thread{[this] { run(); }};
 
   void add(std::function<std::string()> work) {

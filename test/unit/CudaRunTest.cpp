@@ -106,6 +106,53 @@ TEST(CudaRun, TooLittleMemoryIsTold) {
   emulated::failCall("", 0);
 }
 
+// CUDA keeps it for the thread's next launch, unless somebody asks.
+TEST(CudaRun, AnErrorIsToldOnce) {
+  const DsDeviceApi &api = *cudaDevice().api;
+  std::vector<float> in(4, 1), out(4);
+  const void *sources[] = {in.data()};
+  void *p = nullptr, *s = nullptr;
+  ASSERT_EQ(api.open(0, nullptr), nullptr);
+  ASSERT_EQ(api.streamCreate(&s), nullptr);
+  for (auto [call, memory] :
+       {std::pair("cudaMallocHost", DsMemoryPinned), {"cudaMalloc", DsMemoryDevice}}) {
+    emulated::failCall(call, 1);
+    EXPECT_THAT(api.allocate(memory, 8, &p), HasSubstr("cudaErrorUnknown"));
+    emulated::failCall("", 0);
+    EXPECT_STREQ(api.sum(out.data(), sources, 1, 4, static_cast<uint8_t>(DType::F32), s), nullptr);
+  }
+  EXPECT_EQ(api.streamSync(s), nullptr);
+  EXPECT_EQ(api.streamDestroy(s), nullptr);
+  EXPECT_EQ(out, in);
+}
+
+// Streams and events are of the device that is current when they are made.
+TEST(CudaRun, DevicesAreToldApart) {
+  const DsDeviceApi &api = *cudaDevice().api;
+  std::vector<float> in(4, 1), out(4);
+  const void *sources[] = {in.data()};
+  void *stream = nullptr, *own = nullptr, *other = nullptr;
+  ASSERT_EQ(api.open(1, nullptr), nullptr);
+  ASSERT_EQ(api.eventCreate(&other), nullptr);
+  ASSERT_EQ(api.open(0, nullptr), nullptr);
+  ASSERT_EQ(api.streamCreate(&stream), nullptr);
+  ASSERT_EQ(api.eventCreate(&own), nullptr);
+  EXPECT_EQ(api.eventRecord(own, stream), nullptr);
+  EXPECT_THAT(api.eventRecord(other, stream), HasSubstr("cudaErrorInvalidResourceHandle"));
+  ASSERT_EQ(api.captureBegin(stream), nullptr);
+  EXPECT_THAT(api.captureRecord(other, stream), HasSubstr("cudaErrorInvalidResourceHandle"));
+  EXPECT_EQ(api.captureEnd(stream, nullptr), nullptr);
+  ASSERT_EQ(api.open(1, nullptr), nullptr);
+  EXPECT_EQ(api.eventWait(stream, other), nullptr);
+  EXPECT_THAT(api.sum(out.data(), sources, 1, 4, static_cast<uint8_t>(DType::F32), stream),
+              HasSubstr("cudaErrorInvalidResourceHandle"));
+  EXPECT_THAT(api.open(8, nullptr), HasSubstr("cudaErrorInvalidDevice"));
+  ASSERT_EQ(api.open(0, nullptr), nullptr);
+  for (void *e : {own, other})
+    EXPECT_EQ(api.eventDestroy(e), nullptr);
+  EXPECT_EQ(api.streamDestroy(stream), nullptr);
+}
+
 TEST(CudaRun, RanksAndStagesGiveTheBitsOfOthers) {
   for (int64_t world : {2, 3, 4}) {
     SCOPED_TRACE(world);
