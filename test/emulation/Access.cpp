@@ -6,6 +6,7 @@
 #include "test/emulation/Grid.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdio>
 #include <cstring>
 #include <dlfcn.h>
@@ -184,7 +185,9 @@ void touched(const void *p, size_t bytes, bool write, void *pc) {
       return;
     w = checkSlowly(at, bytes, write, pc);
   }
-  if (w && bytes % 16 == 0 && reinterpret_cast<uintptr_t>(at) % 16)
+  // Accesses of up to 16 bytes are single instructions, which a device takes at multiples of their size only.
+  if (const uintptr_t each = std::min<size_t>(bytes, 16);
+      w && std::has_single_bit(each) && reinterpret_cast<uintptr_t>(at) % each)
     refuse(at, bytes, write, "it is not aligned", pc);
   if (!w || !w->known)
     return;

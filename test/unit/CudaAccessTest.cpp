@@ -116,15 +116,18 @@ TEST_F(CudaAccess, ReadsWhatNobodyWrote) {
 TEST_F(CudaAccess, WideAccessesAreAligned) {
   emulated::Touches t;
   t.writes(out, kBytes);
-  auto write = [&](int64_t offset) {
+  auto write = [&](int64_t offset, size_t bytes) {
     auto *to = static_cast<char *>(out) + offset;
     emulated::enqueue(static_cast<cudaStream_t>(stream), dim3(1), dim3(1), 0,
-                      [=] { emulated::touched(to, 16, true, __builtin_return_address(0)); });
+                      [=] { emulated::touched(to, bytes, true, __builtin_return_address(0)); });
     const char *message = api().streamSync(stream);
     return std::string(message ? message : "");
   };
-  EXPECT_EQ(write(32), "");
-  EXPECT_THAT(write(40), HasSubstr("writes 16 bytes, byte 40 of destination: it is not aligned"));
+  EXPECT_EQ(write(32, 16) + write(40, 8) + write(44, 4), "");
+  EXPECT_THAT(write(40, 16),
+              HasSubstr("writes 16 bytes, byte 40 of destination: it is not aligned"));
+  emulated::failCall("", 0); // the error has stuck
+  EXPECT_THAT(write(44, 8), HasSubstr("writes 8 bytes, byte 44 of destination: it is not aligned"));
 }
 
 } // namespace
