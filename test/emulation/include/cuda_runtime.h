@@ -35,6 +35,7 @@
   ::ds::emulated::shuffled(mask, value, ::ds::emulated::laneOf() + (lanes), __FILE__, __LINE__)
 #define __shfl_sync(mask, value, lane)                                                             \
   ::ds::emulated::shuffled(mask, value, lane, __FILE__, __LINE__)
+#define __popc(bits) std::popcount(static_cast<unsigned>(bits))
 #define __ballot_sync(mask, value) ::ds::emulated::ballot(mask, value, __FILE__, __LINE__)
 
 namespace ds::emulated {
