@@ -42,29 +42,41 @@ template <typename Op, typename V> __device__ V overBlock(V v) {
   return all[0];
 }
 
-inline constexpr int kColumnBlock = 512;
-/// Sums over rows, one or more for each column: f(sums, row, column) adds to them, put(which, column, sum) gets them. Blocks of kColumnBlock
-/// threads take 32 columns each; a warp adds every 16th row, and the warps' sums are added in their order.
+inline constexpr int kColumnBlock = 1024;
+inline constexpr int kColumns = 8; // of a block
+/// Sums over rows, one or more for each column: f(sums, row, column) adds to them, put(which, column, sum) gets them. Columns are few
+/// where rows are many, so a block of kColumnBlock threads takes kColumns of them only: more would leave most of a device idle.
+/// Each thread adds every 128th row; lanes are added by halves, and the warps' sums in their order.
 template <int kSums, typename F, typename P>
 __device__ void sumColumns(int64_t rows, int64_t n, F f, P put) {
   constexpr int kWarps = kColumnBlock / 32;
-  DS_SHARED(double, partial, kSums *kWarps * 32);
+  DS_SHARED(double, partial, kSums *kWarps *kColumns);
   const int lane = threadIdx.x % 32, warp = static_cast<int>(threadIdx.x) / 32;
-  const int64_t column = static_cast<int64_t>(blockIdx.x) * 32 + lane;
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * kColumns;
+  const int64_t column = first + lane % kColumns;
   double sums[kSums] = {};
-  for (int64_t r = warp; column < n && r < rows; r += kWarps)
+  for (int64_t r = threadIdx.x / kColumns; column < n && r < rows; r += kColumnBlock / kColumns)
     f(sums, r, column);
-  for (int k = 0; k < kSums; ++k)
-    partial[(k * kWarps + warp) * 32 + lane] = sums[k];
+  DS_UNROLL
+  for (int k = 0; k < kSums; ++k) {
+    DS_UNROLL
+    for (int lanes = 16; lanes >= kColumns; lanes /= 2)
+      sums[k] += __shfl_xor_sync(0xffffffffu, sums[k], lanes);
+    if (lane < kColumns)
+      partial[(k * kWarps + warp) * kColumns + lane] = sums[k];
+  }
   __syncthreads();
-  if (warp >= kSums || column >= n)
+  const int which = static_cast<int>(threadIdx.x) / kColumns, own = threadIdx.x % kColumns;
+  if (which >= kSums || first + own >= n)
     return;
   double sum = 0;
   for (int w = 0; w < kWarps; ++w)
-    sum += partial[(warp * kWarps + w) * 32 + lane];
-  put(warp, column, sum);
+    sum += partial[(which * kWarps + w) * kColumns + own];
+  put(which, first + own, sum);
 }
-inline dim3 gridOfColumns(int64_t n) { return dim3(static_cast<unsigned>((n + 31) / 32)); }
+inline dim3 gridOfColumns(int64_t n) {
+  return dim3(static_cast<unsigned>((n + kColumns - 1) / kColumns));
+}
 
 /// A normalisation over axes [axis, rank): `rows` rows of n elements each.
 struct NormRows {

@@ -81,9 +81,9 @@ __global__ void layerNormGradKernel(T *dx, const T *dy, const T *x, const T *sca
 }
 
 template <typename T>
-__global__ void layerNormParamsKernel(T *dscale, T *dbias, const T *dy, const T *x,
-                                      const Wide<T> *mean, const Wide<T> *rstd, int64_t rows,
-                                      int64_t n) {
+__global__ void __launch_bounds__(kColumnBlock)
+    layerNormParamsKernel(T *dscale, T *dbias, const T *dy, const T *x, const Wide<T> *mean,
+                          const Wide<T> *rstd, int64_t rows, int64_t n) {
   sumColumns<2>(
       rows, n,
       [&](double(&sums)[2], int64_t r, int64_t i) {

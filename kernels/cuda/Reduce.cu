@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reductions over any axes. Few results of many elements each: a block per result. Else a thread per result, so that
-// neighbours read neighbours. The order is fixed in both.
+// Reductions over any axes. Few results of many elements each: a block per result, or, for sums down the columns of a matrix, per
+// some columns. Else a thread per result, so that neighbours read neighbours. The order is always fixed.
 #include "kernels/cuda/Block.cuh"
 #include "kernels/cuda/Kernels.h"
 #include "kernels/cuda/Map.cuh"
@@ -39,13 +39,40 @@ __global__ void reduceByThread(T *out, const T *x, Strided<2> kept, Strided<1> r
     kept.offsets(o, at);
     // Four sums, so that one does not grow by all elements: errors stay near those of the block's tree.
     A v[4] = {start, start, start, start};
-    for (int64_t i = 0; i < reduced.count; ++i) {
+    auto add = [&](A &to, int64_t i) {
       int64_t from[1];
       reduced.offsets(i, from);
-      v[i & 3] = Op::apply(v[i & 3], static_cast<A>(value(x[at[1] + from[0]])));
-    }
+      to = Op::apply(to, static_cast<A>(value(x[at[1] + from[0]])));
+    };
+    int64_t i = 0;
+    for (; i + 4 <= reduced.count; i += 4)
+      DS_UNROLL
+    for (int k = 0; k < 4; ++k)
+      add(v[k], i + k);
+    DS_UNROLL
+    for (int k = 0; k < 3; ++k)
+      if (i + k < reduced.count)
+        add(v[k], i + k);
     out[at[0]] = rounded<T>(Op::apply(Op::apply(v[0], v[1]), Op::apply(v[2], v[3])));
   }
+}
+
+// x[r * step + k] over r.
+template <typename T>
+__global__ void __launch_bounds__(kColumnBlock)
+    sumColumnsKernel(T *out, const T *x, int64_t rows, int64_t step, int64_t n) {
+  sumColumns<1>(
+      rows, n,
+      [&](double(&sums)[1], int64_t r, int64_t k) {
+        sums[0] += static_cast<double>(value(x[r * step + k]));
+      },
+      [&](int, int64_t k, double sum) { out[k] = rounded<T>(static_cast<Wide<T>>(sum)); });
+}
+
+/// Whether a block per some columns has the most to do at a time: without enough results for a thread each.
+bool isTall(const Strided<2> &kept, const Strided<1> &reduced) {
+  return kept.count > 1 && kept.isFlat() && kept.count < 1 << 16 && reduced.rank == 1 &&
+         reduced.count >= 2 * kColumnBlock / kColumns;
 }
 
 template <typename Op, typename Start> const char *reduce(const DsLaunch &l, Start startOf) {
@@ -72,6 +99,10 @@ template <typename Op, typename Start> const char *reduce(const DsLaunch &l, Sta
     T *to = elem::dataOf<T>(out);
     const T *from = elem::dataOf<T>(x);
     bool lastIsReduced = reduced.rank > 0 && reduced.strides[0][reduced.rank - 1] == 1;
+    if constexpr (std::is_same_v<Op, Sum> && elem::kIsFloat<T>)
+      if (isTall(kept, reduced))
+        return launch(sumColumnsKernel<T>, gridOfColumns(kept.count), dim3(kColumnBlock), 0,
+                      streamOf(l), to, from, reduced.count, reduced.strides[0][0], kept.count);
     if (reduced.count >= 64 && (lastIsReduced || kept.count < 1024))
       return launch(reduceByBlock<Op, T, A>, gridFor(kept.count, 1), dim3(kBlock), 0, streamOf(l),
                     to, from, kept, reduced, startOf(A()));

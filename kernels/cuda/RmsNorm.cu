@@ -63,8 +63,9 @@ __global__ void rmsNormGradKernel(T *dx, const T *dy, const T *x, const T *scale
 }
 
 template <typename T>
-__global__ void rmsNormScaleKernel(T *dscale, const T *dy, const T *x, const Wide<T> *rstd,
-                                   int64_t rows, int64_t n) {
+__global__ void __launch_bounds__(kColumnBlock)
+    rmsNormScaleKernel(T *dscale, const T *dy, const T *x, const Wide<T> *rstd, int64_t rows,
+                       int64_t n) {
   sumColumns<1>(
       rows, n,
       [&](double(&sums)[1], int64_t r, int64_t i) {

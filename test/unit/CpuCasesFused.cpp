@@ -96,6 +96,7 @@ Cases rmsNormCases(const std::string &op) {
   for (auto [d, axis] : std::vector<std::pair<Dims, int64_t>>{{{1}, 0},
                                                               {{5, 19}, -1},
                                                               {{4, 3, 11}, 1},
+                                                              {{200, 11}, 1},
                                                               {{300, 257}, 1},
                                                               {{2, 5000}, 1},
                                                               {{0, 6}, 1},
