@@ -74,8 +74,10 @@ template <typename F> const char *dispatchArith(uint8_t t, F f) {
   return elem::dispatchArith(t, f);
 }
 
+// Every thread makes the scalars of its run in double, which takes longer than a few elements do.
 dim3 gridOf(const RunList &list, int64_t longest) {
-  return dim3(gridFor(longest, 2 * kBlock).x, static_cast<unsigned>(list.count));
+  constexpr int kEach = 16; // elements of a thread
+  return dim3(gridFor(longest, kEach * kBlock).x, static_cast<unsigned>(list.count));
 }
 
 // Groups index lr and decay: known on the host.

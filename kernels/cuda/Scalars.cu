@@ -14,6 +14,38 @@ namespace ds::cuda {
 
 namespace {
 
+/// Sums of squares on their way to the bins. Most of a tensor's fall into the same few, so a thread adds up what goes to one of
+/// them, as integers, and disturbs memory that all threads share when another one's turn comes.
+class PendingBins {
+public:
+  __device__ explicit PendingBins(unsigned long long *bins) : bins(bins) {}
+  __device__ void add(double sum) {
+    const BinWords w = binWords(sum);
+    if (w.bin != bin)
+      flush();
+    bin = w.bin;
+    DS_UNROLL
+    for (int k = 0; k < 3; ++k)
+      words[k] += w.words[k];
+  }
+  __device__ void flush() {
+    DS_UNROLL
+    for (int k = 0; k < 3; ++k) {
+      if (words[k])
+        atomicAdd(bins + bin + k, words[k]);
+      words[k] = 0;
+    }
+  }
+
+private:
+  unsigned long long *bins;
+  int bin = 0;
+  unsigned long long words[3] = {0, 0, 0};
+};
+
+constexpr int kChunks = 16;            // of eight lanes, where there are very many
+constexpr unsigned kManyBlocks = 2048; // fill any device
+
 // Eight lanes per chunk of kQuantum elements, added pairwise as chunkSumSquares does.
 template <typename T>
 __global__ void sumSquaresKernel(unsigned long long *bins, const T *x, RunList runs) {
@@ -21,6 +53,7 @@ __global__ void sumSquaresKernel(unsigned long long *bins, const T *x, RunList r
   int64_t chunks = (run.end - run.begin + kQuantum - 1) / kQuantum;
   // All lanes of a warp go round together, for the exchange.
   int64_t rounds = (chunks * 8 + indexStep() - 1) / indexStep();
+  PendingBins pending(bins);
   for (int64_t round = 0; round < rounds; ++round) {
     int64_t i = firstIndex() + round * indexStep(), chunk = i / 8;
     int64_t begin = run.begin + chunk * kQuantum;
@@ -32,13 +65,10 @@ __global__ void sumSquaresKernel(unsigned long long *bins, const T *x, RunList r
     }
     for (int lanes = 4; lanes > 0; lanes /= 2)
       sum += __shfl_xor_sync(0xffffffffu, sum, lanes);
-    if (i % 8 == 0 && chunk < chunks) {
-      BinWords w = binWords(sum);
-      for (int k = 0; k < 3; ++k)
-        if (w.words[k])
-          atomicAdd(bins + w.bin + k, static_cast<unsigned long long>(w.words[k]));
-    }
+    if (i % 8 == 0 && chunk < chunks)
+      pending.add(sum);
   }
+  pending.flush();
 }
 
 __global__ void clipKernel(double *norm, double *factor, uint8_t *skip, const int64_t *bins,
@@ -150,7 +180,10 @@ const char *sumSquares(const DsLaunch *l, void *) {
     const char *message = elem::dispatchArith(l->ins[i].dtype, [&](auto tag) {
       using T = typename decltype(tag)::Type;
       return forEachRunList(*l, i, [&](const RunList &runs, int64_t longest) {
-        dim3 grid(gridFor(longest, int64_t{kBlock} * kQuantum / 8).x,
+        // A device's worth of threads first; more to each of them behind that.
+        const int64_t perBlock = int64_t{kBlock} * kQuantum / 8;
+        dim3 grid(std::min(gridFor(longest, perBlock).x,
+                           std::max(kManyBlocks, gridFor(longest, kChunks * perBlock).x)),
                   static_cast<unsigned>(runs.count));
         return launch(sumSquaresKernel<T>, grid, dim3(kBlock), 0, streamOf(*l), bins,
                       elem::dataOf<T>(l->ins[i]), runs);
