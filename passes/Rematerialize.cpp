@@ -111,9 +111,8 @@ private:
       return made;
     llvm::SmallVector<Value *, 3> operands;
     for (Value *x : v->def->operands)
-      operands.push_back(isForwardStep(x) && (isMadeAgain(x) || !isRead(x))
-                             ? again(x, reader, group)
-                             : x);
+      operands.push_back(
+          isForwardStep(x) && (isMadeAgain(x) || !isRead(x)) ? again(x, reader, group) : x);
     Builder b(module, program);
     b.before = reader;
     b.phase = Phase::Backward;

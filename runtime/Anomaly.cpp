@@ -56,6 +56,23 @@ std::string indexText(const DsTensor &t, int64_t element) {
   return fmt::format("[{}]", fmt::join(index, ","));
 }
 
+// Nothing of forward stands behind what autodiff has made.
+bool isBackward(const Schedule &s, const SchedProgram &p, const Instr &instr) {
+  for (const Instr &i : p.instrs) {
+    if (i.origin >= 0 && s.origins[static_cast<size_t>(i.origin)].pass == "autodiff")
+      return true;
+    if (&i == &instr)
+      return false;
+  }
+  return false;
+}
+
+// A group says what it computes.
+std::string opText(const Instr &i) {
+  std::string text(info(i.op).text);
+  return i.op == OpKind::Pointwise ? text + " " + std::string(i.attrs.s("body")) : text;
+}
+
 } // namespace
 
 void AnomalyHook::beginUpdate() {
@@ -120,10 +137,10 @@ std::string AnomalyHook::describe(const LoadedProgram &p, const LoadedInstr &in,
   bool isMicro = p.program->name.starts_with("micro.");
   std::string where = isMicro ? fmt::format("micro-batch {}, ", micro + 1) : "";
   return fmt::format("rank {}, {}{}: {} ({}{}) has {} at {} of {}; {}", rank.rank, where,
-                     !isMicro                  ? "update"
-                     : from.pass == "autodiff" ? "backward"
-                                               : "forward",
-                     i.label, info(i.op).text, from.node.empty() ? "" : " of " + from.node,
+                     !isMicro                       ? "update"
+                     : isBackward(s, *p.program, i) ? "backward"
+                                                    : "forward",
+                     i.label, opText(i), from.node.empty() ? "" : " of " + from.node,
                      std::isnan(value) ? "NaN"
                      : value > 0       ? "infinity"
                                        : "-infinity",

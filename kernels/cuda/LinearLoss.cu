@@ -76,7 +76,8 @@ __global__ void totalKernel(T *loss, double *total, const double *terms, int64_t
 }
 
 template <typename T>
-__global__ void columnsKernel(T *dbias, double *sums, const T *grads, bool first, Rows s) {
+__global__ void __launch_bounds__(kColumnBlock)
+    columnsKernel(T *dbias, double *sums, const T *grads, bool first, Rows s) {
   sumColumns<1>(
       s.count, s.classes,
       [&](double *sum, int64_t r, int64_t k) {

@@ -137,9 +137,12 @@ const char *create(void **out, const void *id, int32_t world, int32_t rank) {
   std::memcpy(&unique, id, sizeof unique);
   auto c = std::make_unique<Communicator>();
   c->world = world;
-  NCCL_TRY(nullptr, ncclCommInitRankConfig(&c->comm, world, unique, rank, &config));
-  *out = c.release();
-  return nullptr;
+  ncclResult_t made = nccl().ncclCommInitRankConfig(&c->comm, world, unique, rank, &config);
+  const char *message = checkedNccl(made, "ncclCommInitRankConfig", nullptr);
+  if (message && c->comm) // it may be there in spite of the error
+    nccl().ncclCommAbort(c->comm);
+  *out = message ? nullptr : c.release();
+  return message;
 }
 
 const char *poll(void *comm, int32_t *busy) {
