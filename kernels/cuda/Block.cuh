@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sums and maxima over a block of kBlock threads, in one fixed order: lanes by halves, then warps by halves. And the rows that
+// Sums and maxima over a block of threads, in one fixed order: lanes by halves, then warps by halves. And the rows that
 // normalisations give to blocks.
 #pragma once
 
@@ -23,9 +23,9 @@ struct Min {
   }
 };
 
-/// What all threads of the block give, combined; every thread gets it. All threads must call it.
-template <typename Op, typename V> __device__ V overBlock(V v) {
-  constexpr int kWarps = kBlock / 32;
+/// What all kThreads threads of the block give, combined; every thread gets it. All threads must call it.
+template <typename Op, int kThreads = kBlock, typename V> __device__ V overBlock(V v) {
+  constexpr int kWarps = kThreads / 32;
   DS_SHARED(V, partial, kWarps);
   for (int lanes = 16; lanes > 0; lanes /= 2)
     v = Op::apply(v, __shfl_xor_sync(0xffffffffu, v, lanes));
@@ -82,6 +82,14 @@ inline dim3 gridOfColumns(int64_t n) {
 struct NormRows {
   int64_t rows = 1, n = 1;
 };
+/// Launches one of two kernels with a block for each row: `few`, of kRowBlock threads, where more would have no pack of a row.
+inline constexpr int kRowBlock = 128;
+template <typename T, typename K, typename... A>
+const char *launchRows(const DsLaunch &l, const NormRows &s, K few, K many, A... args) {
+  const bool isShort = s.n <= kRowBlock * 16 / int64_t{sizeof(T)};
+  return launch(isShort ? few : many, gridFor(s.rows, 1), dim3(isShort ? kRowBlock : kBlock), 0,
+                streamOf(l), args..., s.rows, s.n);
+}
 /// Null, or a message where strides are not row-major.
 inline const char *normRowsOf(const DsLaunch &l, const DsTensor &x, NormRows &s) {
   int64_t axis = attr(l, "axis").i;

@@ -12,10 +12,10 @@ namespace ds::cuda {
 namespace {
 
 // With `other` it is x + other that is normalised, rounded, and kept in `to`.
-template <typename T>
+template <typename T, int kThreads>
 __global__ void layerNormKernel(T *y, Wide<T> *mean, Wide<T> *rstd, const T *x, const T *other,
-                                T *to, const T *scale, const T *bias, int64_t rows, int64_t n,
-                                double eps) {
+                                T *to, const T *scale, const T *bias, double eps, int64_t rows,
+                                int64_t n) {
   using A = Wide<T>;
   const bool wide = isPacked(y) && isPacked(x) && isPacked(other) && isPacked(to) &&
                     isPacked(scale) && isPacked(bias);
@@ -29,11 +29,11 @@ __global__ void layerNormKernel(T *y, Wide<T> *mean, Wide<T> *rstd, const T *x, 
     A sum = 0;
     readRows(
         share, wide, [&](int64_t, A v) { sum += v; }, from);
-    A m = overBlock<Sum>(sum) / static_cast<A>(n), squares = 0;
+    A m = overBlock<Sum, kThreads>(sum) / static_cast<A>(n), squares = 0;
     readRows(
         share, wide, [&](int64_t, A v) { squares += (v - m) * (v - m); }, from);
-    A s = A(1) /
-          static_cast<A>(sqrt(overBlock<Sum>(squares) / static_cast<A>(n) + static_cast<A>(eps)));
+    A s = A(1) / static_cast<A>(sqrt(overBlock<Sum, kThreads>(squares) / static_cast<A>(n) +
+                                     static_cast<A>(eps)));
     if (bias)
       mapRows(
           y + r * n, share, wide, [&](int64_t, A v, A w, A b) { return (v - m) * s * w + b; }, from,
@@ -49,7 +49,7 @@ __global__ void layerNormKernel(T *y, Wide<T> *mean, Wide<T> *rstd, const T *x, 
 }
 
 // With h = (x - mean) * rstd and g = dy * scale: dx = rstd * (g - mean(g) - h * mean(g * h)).
-template <typename T>
+template <typename T, int kThreads>
 __global__ void layerNormGradKernel(T *dx, const T *dy, const T *x, const T *scale,
                                     const Wide<T> *mean, const Wide<T> *rstd, const T *other,
                                     int64_t rows, int64_t n) {
@@ -67,8 +67,8 @@ __global__ void layerNormGradKernel(T *dx, const T *dy, const T *x, const T *sca
           dot += g * ((v - m) * s);
         },
         dy + r * n, x + r * n, scale);
-    sum = overBlock<Sum>(sum) / static_cast<A>(n);
-    dot = overBlock<Sum>(dot) / static_cast<A>(n);
+    sum = overBlock<Sum, kThreads>(sum) / static_cast<A>(n);
+    dot = overBlock<Sum, kThreads>(dot) / static_cast<A>(n);
     auto slope = [&](int64_t, A d, A v, A w) -> A { return s * (d * w - sum - (v - m) * s * dot); };
     if (other)
       mapRows(
@@ -108,12 +108,12 @@ static const char *forward(const DsLaunch &l, int adds) {
   const DsTensor *in = l.ins + adds, *out = l.outs + adds;
   return Floats::dispatch(l.ins[0].dtype, [&](auto tag) {
     using T = typename decltype(tag)::Type;
-    return launch(
-        layerNormKernel<T>, gridFor(s.rows, 1), dim3(kBlock), 0, streamOf(l),
-        elem::dataOf<T>(out[0]), elem::dataOf<Wide<T>>(out[1]), elem::dataOf<Wide<T>>(out[2]),
-        elem::dataOf<T>(l.ins[0]), adds ? elem::dataOf<T>(l.ins[1]) : nullptr,
-        adds ? elem::dataOf<T>(l.outs[0]) : nullptr, elem::dataOf<T>(in[1]),
-        l.numIns == 3 + adds ? elem::dataOf<T>(in[2]) : nullptr, s.rows, s.n, attr(l, "eps").f);
+    return launchRows<T>(l, s, layerNormKernel<T, kRowBlock>, layerNormKernel<T, kBlock>,
+                         elem::dataOf<T>(out[0]), elem::dataOf<Wide<T>>(out[1]),
+                         elem::dataOf<Wide<T>>(out[2]), elem::dataOf<T>(l.ins[0]),
+                         adds ? elem::dataOf<T>(l.ins[1]) : nullptr,
+                         adds ? elem::dataOf<T>(l.outs[0]) : nullptr, elem::dataOf<T>(in[1]),
+                         l.numIns == 3 + adds ? elem::dataOf<T>(in[2]) : nullptr, attr(l, "eps").f);
   });
 }
 
@@ -139,9 +139,9 @@ const char *layerNormGrad(const DsLaunch *l, void *) {
       return message;
     if (s.rows == 0)
       return static_cast<const char *>(nullptr);
-    return launch(layerNormGradKernel<T>, gridFor(s.rows, 1), dim3(kBlock), 0, streamOf(*l),
-                  elem::dataOf<T>(l->outs[0]), dy, x, elem::dataOf<T>(l->ins[2]), mean, rstd,
-                  l->numIns > 5 ? elem::dataOf<T>(l->ins[5]) : nullptr, s.rows, s.n);
+    return launchRows<T>(*l, s, layerNormGradKernel<T, kRowBlock>, layerNormGradKernel<T, kBlock>,
+                         elem::dataOf<T>(l->outs[0]), dy, x, elem::dataOf<T>(l->ins[2]), mean, rstd,
+                         l->numIns > 5 ? elem::dataOf<T>(l->ins[5]) : nullptr);
   });
 }
 

@@ -12,9 +12,9 @@ namespace ds::cuda {
 namespace {
 
 // With `other` it is x + other that is normalised, rounded, and kept in `to`.
-template <typename T>
+template <typename T, int kThreads>
 __global__ void rmsNormKernel(T *y, Wide<T> *rstd, const T *x, const T *other, T *to,
-                              const T *scale, int64_t rows, int64_t n, double eps) {
+                              const T *scale, double eps, int64_t rows, int64_t n) {
   using A = Wide<T>;
   const bool wide =
       isPacked(y) && isPacked(x) && isPacked(other) && isPacked(to) && isPacked(scale);
@@ -28,8 +28,8 @@ __global__ void rmsNormKernel(T *y, Wide<T> *rstd, const T *x, const T *other, T
     A squares = 0;
     readRows(
         share, wide, [&](int64_t, A v) { squares += v * v; }, from);
-    A s = A(1) /
-          static_cast<A>(sqrt(overBlock<Sum>(squares) / static_cast<A>(n) + static_cast<A>(eps)));
+    A s = A(1) / static_cast<A>(sqrt(overBlock<Sum, kThreads>(squares) / static_cast<A>(n) +
+                                     static_cast<A>(eps)));
     mapRows(
         y + r * n, share, wide, [&](int64_t, A v, A w) { return v * s * w; }, from, scale);
     if (threadIdx.x == 0)
@@ -38,7 +38,7 @@ __global__ void rmsNormKernel(T *y, Wide<T> *rstd, const T *x, const T *other, T
 }
 
 // With h = x * rstd and g = dy * scale: dx = rstd * (g - h * mean(g * h)).
-template <typename T>
+template <typename T, int kThreads>
 __global__ void rmsNormGradKernel(T *dx, const T *dy, const T *x, const T *scale,
                                   const Wide<T> *rstd, const T *other, int64_t rows, int64_t n) {
   using A = Wide<T>;
@@ -50,7 +50,7 @@ __global__ void rmsNormGradKernel(T *dx, const T *dy, const T *x, const T *scale
     readRows(
         share, wide, [&](int64_t, A d, A v, A w) { dot += d * w * (v * s); }, dy + r * n, x + r * n,
         scale);
-    dot = overBlock<Sum>(dot) / static_cast<A>(n);
+    dot = overBlock<Sum, kThreads>(dot) / static_cast<A>(n);
     auto slope = [&](int64_t, A d, A v, A w) -> A { return s * (d * w - v * s * dot); };
     if (other)
       mapRows(
@@ -85,11 +85,11 @@ static const char *forward(const DsLaunch &l, int adds) {
     return nullptr;
   return Floats::dispatch(l.ins[0].dtype, [&](auto tag) {
     using T = typename decltype(tag)::Type;
-    return launch(rmsNormKernel<T>, gridFor(s.rows, 1), dim3(kBlock), 0, streamOf(l),
-                  elem::dataOf<T>(l.outs[adds]), elem::dataOf<Wide<T>>(l.outs[1 + adds]),
-                  elem::dataOf<T>(l.ins[0]), adds ? elem::dataOf<T>(l.ins[1]) : nullptr,
-                  adds ? elem::dataOf<T>(l.outs[0]) : nullptr, elem::dataOf<T>(l.ins[1 + adds]),
-                  s.rows, s.n, attr(l, "eps").f);
+    return launchRows<T>(l, s, rmsNormKernel<T, kRowBlock>, rmsNormKernel<T, kBlock>,
+                         elem::dataOf<T>(l.outs[adds]), elem::dataOf<Wide<T>>(l.outs[1 + adds]),
+                         elem::dataOf<T>(l.ins[0]), adds ? elem::dataOf<T>(l.ins[1]) : nullptr,
+                         adds ? elem::dataOf<T>(l.outs[0]) : nullptr,
+                         elem::dataOf<T>(l.ins[1 + adds]), attr(l, "eps").f);
   });
 }
 
@@ -114,9 +114,9 @@ const char *rmsNormGrad(const DsLaunch *l, void *) {
       return message;
     if (s.rows == 0)
       return static_cast<const char *>(nullptr);
-    return launch(rmsNormGradKernel<T>, gridFor(s.rows, 1), dim3(kBlock), 0, streamOf(*l),
-                  elem::dataOf<T>(l->outs[0]), dy, x, elem::dataOf<T>(l->ins[2]), rstd,
-                  l->numIns > 4 ? elem::dataOf<T>(l->ins[4]) : nullptr, s.rows, s.n);
+    return launchRows<T>(*l, s, rmsNormGradKernel<T, kRowBlock>, rmsNormGradKernel<T, kBlock>,
+                         elem::dataOf<T>(l->outs[0]), dy, x, elem::dataOf<T>(l->ins[2]), rstd,
+                         l->numIns > 4 ? elem::dataOf<T>(l->ins[4]) : nullptr);
   });
 }
 
