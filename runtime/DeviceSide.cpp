@@ -31,6 +31,7 @@ void DeviceSide::drain() const {
   for (void *s : streams)
     if (s)
       functions.streamSync(s);
+  settled();
 }
 
 DeviceSide::~DeviceSide() {

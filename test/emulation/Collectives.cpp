@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdio>
 #include <fcntl.h>
+#include <memory>
 #include <random>
 #include <sys/mman.h>
 #include <thread>
@@ -207,11 +208,11 @@ std::string collect(const NcclRank &c, Kind kind, const void *src, void *dst, si
 }
 
 ncclResult_t enqueue(ncclComm_t c, cudaStream_t s, std::function<std::string()> work) {
+  // Its end counts, whether it has run or not: nothing does once something failed.
   ++c->working;
-  addWork(s, [c, work = std::move(work)] {
-    std::string error = c->aborted ? "" : work();
-    --c->working;
-    return error;
+  std::shared_ptr<void> through(nullptr, [c](void *) { --c->working; });
+  addWork(s, [c, work = std::move(work), through = std::move(through)] {
+    return c->aborted ? std::string() : work();
   });
   return ncclInProgress; // the caller has to look
 }

@@ -4,7 +4,7 @@
 // fails or stays away, all ranks end with an error that says so.
 #include "runtime/CommNccl.h"
 #include "runtime/Convert.h"
-#include "test/emulation/include/cuda_runtime.h"
+#include "test/emulation/Machine.h"
 
 #include <gmock/gmock.h>
 
@@ -220,6 +220,34 @@ TEST(CudaNccl, DifferentSequencesRefuseToStart) {
   std::vector<Rank> ranks = runRanks(2, {DType::F32, 256}, abort, -1, /*longer=*/1);
   EXPECT_THAT(ranks[1].error, HasSubstr("its sequence of collectives differs from rank 0's"));
   EXPECT_THAT(ranks[0].error, HasSubstr("stopped"));
+  EXPECT_EQ(emulated::liveAllocations(), 0);
+}
+
+// What a broken device does not do any more counts as done, or abort would wait for it for ever.
+TEST(CudaNccl, AbortEndsBehindABrokenDevice) {
+  const DsCommApi &comms = *api().comm;
+  char id[DS_COMM_ID];
+  void *comm = nullptr, *stream = nullptr, *p = nullptr;
+  ASSERT_EQ(api().open(0, nullptr), nullptr);
+  ASSERT_EQ(api().streamCreate(&stream), nullptr);
+  ASSERT_EQ(api().allocate(DsMemoryDevice, 256, &p), nullptr);
+  ASSERT_EQ(comms.newId(id), nullptr);
+  ASSERT_EQ(comms.create(&comm, id, 1, 0), nullptr);
+  for (int32_t busy = 1; busy;)
+    ASSERT_EQ(comms.poll(comm, &busy), nullptr);
+  emulated::addWork(static_cast<cudaStream_t>(stream), [] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    return std::string("it breaks");
+  });
+  EXPECT_EQ(comms.collective(comm, DsAllGather, p, p, 64, static_cast<uint8_t>(DType::F32), stream),
+            nullptr);
+  while (emulated::brokenBy().empty())
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  comms.abort(comm);
+  comms.destroy(comm);
+  emulated::failCall("", 0); // it has stuck
+  api().streamDestroy(stream);
+  api().release(DsMemoryDevice, p);
   EXPECT_EQ(emulated::liveAllocations(), 0);
 }
 
