@@ -168,10 +168,13 @@ void DeviceExecutor::label(const LoadedProgram &p, const char *instr) const {
     api.order->label(p.program->name.c_str(), instr);
 }
 
-bool DeviceExecutor::ok(const char *message, int64_t update) {
+bool DeviceExecutor::ok(const char *message, int64_t update, const LoadedProgram *p,
+                        const char *at) {
   if (message && !abort.raised())
     abort.raise(
-        Status::error(fmt::format("update {}: {}", update + 1, message))
+        Status::error(fmt::format("{}{}{}{}{}",
+                                  update < 0 ? "" : fmt::format("update {}: ", update + 1),
+                                  p ? p->program->name + ": " : "", at, *at ? ": " : "", message))
             .at(fmt::format("rank {}", rank.rank))
             .note("what the device does, it reports late: at this instruction, or at one before"));
   return !message;
@@ -209,8 +212,10 @@ bool DeviceExecutor::awaitOthers(size_t program, const LoadedInstr &in, int64_t 
     }
     size_t of;
     const Instr *i = instrAt(program, stream, in.waits[w].count, &of);
-    if (!ok(api.eventWait(side.stream(in.instr->stream), eventOf(of, i)), update))
+    if (const char *m = api.eventWait(side.stream(in.instr->stream), eventOf(of, i))) {
+      fail(rank.programs[program], *in.instr, update, m);
       return false;
+    }
   }
   return true;
 }
@@ -304,7 +309,7 @@ bool DeviceExecutor::issueProgram(size_t program, size_t position, int64_t updat
       if (onDevice(s) && s != kCompute && !p.streams[s].empty() &&
           !ok(api.eventWait(side.stream(static_cast<Stream>(s)),
                             events[static_cast<size_t>(before)].end),
-              update))
+              update, &p, "begin"))
         return false;
   size_t next[kStreams] = {};
   int index = 0;
@@ -352,7 +357,7 @@ bool DeviceExecutor::joinStreams(size_t program, int previous, int64_t update) {
     const LoadedProgram &from = rank.programs[of];
     auto last = from.streams[s][ended - 1].instr - from.program->instrs.data();
     void *event = events[of].ofInstr[static_cast<size_t>(last)];
-    if (!ok(api.eventWait(side.stream(Stream::Compute), event), update))
+    if (!ok(api.eventWait(side.stream(Stream::Compute), event), update, &p, "end"))
       return false;
   }
   label(p, "returns");
@@ -360,9 +365,9 @@ bool DeviceExecutor::joinStreams(size_t program, int previous, int64_t update) {
     if (r.onDevice && !r.empty &&
         !ok(api.copy(const_cast<void *>(r.data), r.onDevice,
                      static_cast<size_t>(byteSize(r.type->dtype)), side.stream(Stream::Compute)),
-            update))
+            update, &p, rank.valueNames[r.value].c_str()))
       return false;
-  if (!ok(api.eventRecord(events[program].end, side.stream(Stream::Compute)), update))
+  if (!ok(api.eventRecord(events[program].end, side.stream(Stream::Compute)), update, &p, "end"))
     return false;
   setMark(kCompute, events[program].end);
   done[kCompute].add();
@@ -373,7 +378,7 @@ bool DeviceExecutor::joinStreams(size_t program, int previous, int64_t update) {
 
 // The thread waits until the program's values are there.
 bool DeviceExecutor::readResults(size_t program, int64_t update) {
-  if (!ok(api.eventSync(events[program].end), update))
+  if (!ok(api.eventSync(events[program].end), update, &rank.programs[program], "end"))
     return false;
   for (size_t p = 0; p < rank.programs.size(); ++p)
     if (p == program || std::count(sequence.begin(), sequence.end(), p))
@@ -419,7 +424,8 @@ void DeviceExecutor::runUpdate(Stream s, int64_t update) {
     return;
   if (s == Stream::Feed) {
     // The ring's slot is free once its copies are done.
-    if (fedUpdates.wait(++fedBefore, abort) && ok(api.eventSync(fed), update) && feeder)
+    if (fedUpdates.wait(++fedBefore, abort) &&
+        ok(api.eventSync(fed), update, nullptr, "end of the feeds") && feeder)
       feeder->release(rank.rank);
     return;
   }
@@ -433,7 +439,7 @@ void DeviceExecutor::runUpdate(Stream s, int64_t update) {
   for (size_t position = 0; position < sequence.size(); ++position)
     if (!issueProgram(sequence[position], position, update, feeder))
       return;
-  if (!ok(api.eventRecord(fed, side.stream(Stream::Feed)), update))
+  if (!ok(api.eventRecord(fed, side.stream(Stream::Feed)), update, nullptr, "end of the feeds"))
     return;
   fedUpdates.add();
   readResults(sequence.back(), update);

@@ -67,7 +67,9 @@ private:
   bool joinStreams(size_t program, int previous, int64_t update);
   bool readResults(size_t program, int64_t update);
   void setMark(int stream, void *event);
-  bool ok(const char *message, int64_t update);
+  /// For what no instruction stands for: what of a program has failed, for messages.
+  bool ok(const char *message, int64_t update, const LoadedProgram *p = nullptr,
+          const char *at = "");
 
   DeviceSide &side;
   const DsDeviceApi &api;
