@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/Forward.h"
 
+#include "runtime/CommDevice.h"
 #include "runtime/Convert.h"
+#include "runtime/DeviceExecutor.h"
 #include "runtime/Executor.h"
 #include "runtime/File.h"
 #include "runtime/Sources.h"
@@ -44,7 +46,9 @@ struct Forward::Impl {
   std::unique_ptr<RankExecutor> executor;
 
   Status prepare(int threads, const std::vector<WeightRange> &weights);
+  Status prepareDevice(DeviceSide &side);
   Status load(const WeightRange &w);
+  Status execute();
 };
 
 Forward::Forward(std::unique_ptr<Impl> i) : impl(std::move(i)) {}
@@ -83,11 +87,38 @@ Status Forward::Impl::prepare(int threads, const std::vector<WeightRange> &weigh
   TRY_ASSIGN(rank, LoadedRank::load(schedule, device, o));
   for (const WeightRange &w : weights)
     TRY(load(w));
+  if (DeviceSide *side = rank->deviceSide())
+    return prepareDevice(*side);
   comms = makeLocalComms(1, abort, {});
   TRY(comms[0]->bind(std::move(rank->commOps), {}));
   executor =
       std::make_unique<RankExecutor>(schedule, *rank, sequence, *comms[0], &feed, abort, nullptr);
   return {};
+}
+
+Status Forward::Impl::prepareDevice(DeviceSide &side) {
+  for (const Instr &i : schedule.programs[0].instrs) // no thread here executes them
+    if (!DeviceSide::executes(i.stream))
+      return Status::error(fmt::format("{} is for stream {}, and forward on device {} has none",
+                                       i.label, text(i.stream), device.name));
+  for (auto &c : makeDeviceComms(1, abort))
+    comms.push_back(std::move(c));
+  comms[0]->attach(side);
+  TRY(comms[0]->bind(std::move(rank->commOps), {}));
+  auto e =
+      std::make_unique<DeviceExecutor>(schedule, *rank, sequence, *comms[0], &feed, abort, nullptr);
+  TRY(e->prepare());
+  executor = std::move(e);
+  return {};
+}
+
+Status Forward::Impl::execute() {
+  NoHook hook;
+  if (rank->deviceSide())
+    executor->runUpdate(Stream::Compute, 0);
+  else
+    executor->runInOrder(0, hook);
+  return abort.raised() ? abort.status() : Status();
 }
 
 StatusOr<std::unique_ptr<Forward>> Forward::create(Schedule s, Device d, int threads,
@@ -111,15 +142,17 @@ Forward::run(const std::map<std::string, Array> &feeds) {
       return Status::internal(fmt::format("input {} is not fed as {}", in.name, t.str()));
     f.feed.arrays.push_back(&it->second);
   }
-  NoHook hook;
-  f.executor->runInOrder(0, hook);
-  if (f.abort.raised())
-    return f.abort.status();
+  TRY(f.execute());
   std::vector<std::pair<std::string, Array>> out;
   for (const LoadedReturn &r : f.rank->programs[0].returns) {
     Array a{r.type->dtype, r.type->dims, ""};
-    a.bytes.assign(static_cast<const char *>(r.data),
-                   static_cast<size_t>(a.elems() * byteSize(a.dtype)));
+    auto bytes = static_cast<size_t>(a.elems() * byteSize(a.dtype));
+    if (r.onDevice && bytes > 0) {
+      a.bytes.resize(bytes);
+      TRY(f.rank->deviceSide()->copyNow(a.bytes.data(), r.onDevice, static_cast<int64_t>(bytes)));
+    } else {
+      a.bytes.assign(static_cast<const char *>(r.data), bytes);
+    }
     out.emplace_back(f.rank->valueNames[r.value], std::move(a));
   }
   return out;
