@@ -11,6 +11,9 @@ Status deviceStatus(const char *message) { return message ? Status::error(messag
 StatusOr<std::unique_ptr<DeviceSide>> DeviceSide::open(const DsDeviceApi &api, int ordinal) {
   int32_t devices = 0;
   TRY(deviceStatus(api.count(&devices)));
+  if (devices == 0)
+    return Status::error(
+        "the machine shows no device; CUDA_VISIBLE_DEVICES hides those it does not name");
   if (ordinal >= devices)
     return Status::error(fmt::format("rank {} needs a device of its own, and the machine has {}; "
                                      "--world-size {} or less fits",
