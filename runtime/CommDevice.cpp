@@ -23,7 +23,7 @@ Status DeviceComm::prepare(int64_t stagingBytes) {
   if (group->world > 1)
     TRY(deviceStatus(side->api().peers(me, group->world)));
   if (stagingBytes > 0) {
-    TRY_ASSIGN(staging, side->allocate(DsMemoryDevice, stagingBytes, 0));
+    TRY_ASSIGN(staging, side->allocate(stagingBytes, 0));
   }
   TRY_ASSIGN(ready, side->event());
   TRY_ASSIGN(through, side->event());

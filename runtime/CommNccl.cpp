@@ -83,7 +83,7 @@ Status NcclComm::bind(std::vector<CommOp> list, const RunIdentity &identity) {
       unplanned = std::max(unplanned, stagingBytes(op, world(), exact));
   std::byte *staging = nullptr;
   if (unplanned > 0) {
-    TRY_ASSIGN(staging, side->allocate(DsMemoryDevice, unplanned, 0));
+    TRY_ASSIGN(staging, side->allocate(unplanned, 0));
   }
   for (const CommOp &op : ops)
     steps.push_back(commSteps(op, rank(), world(), exact,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/DeviceSide.h"
 
+#include <cassert>
 #include <cstring>
 #include <fmt/format.h>
 
@@ -8,7 +9,8 @@ namespace ds {
 
 Status deviceStatus(const char *message) { return message ? Status::error(message) : Status(); }
 
-StatusOr<std::unique_ptr<DeviceSide>> DeviceSide::open(const DsDeviceApi &api, int ordinal) {
+StatusOr<std::unique_ptr<DeviceSide>> DeviceSide::open(const DsDeviceApi &api, int ordinal,
+                                                       int64_t pinnedBytes) {
   int32_t devices = 0;
   TRY(deviceStatus(api.count(&devices)));
   if (devices == 0)
@@ -24,8 +26,12 @@ StatusOr<std::unique_ptr<DeviceSide>> DeviceSide::open(const DsDeviceApi &api, i
     if (executes(static_cast<Stream>(s)))
       TRY(deviceStatus(api.streamCreate(&d->streams[s])));
   TRY(deviceStatus(api.streamCreate(&d->copying)));
-  TRY_ASSIGN(std::byte * fault, d->allocate(DsMemoryPinned, sizeof(DsFault), 0));
-  d->faults = reinterpret_cast<DsFault *>(fault);
+  d->pinnedBytes = pinnedBytes + kPinAlign;
+  void *pinned = nullptr;
+  TRY(deviceStatus(api.allocate(DsMemoryPinned, static_cast<size_t>(d->pinnedBytes), &pinned)));
+  d->blocks.push_back({DsMemoryPinned, pinned});
+  d->pinned = static_cast<std::byte *>(pinned);
+  d->faults = reinterpret_cast<DsFault *>(d->pin(sizeof(DsFault), 0));
   return d;
 }
 
@@ -54,18 +60,22 @@ DeviceSide::~DeviceSide() {
 
 Status DeviceSide::use() const { return deviceStatus(functions.open(ordinal, nullptr)); }
 
-StatusOr<std::byte *> DeviceSide::allocate(DsMemory memory, int64_t bytes, uint8_t fill) {
+StatusOr<std::byte *> DeviceSide::allocate(int64_t bytes, uint8_t fill) {
   void *p = nullptr;
   auto n = static_cast<size_t>(bytes);
-  TRY(deviceStatus(functions.allocate(memory, n, &p)));
-  blocks.push_back({memory, p});
-  if (memory == DsMemoryPinned) {
-    std::memset(p, fill, n);
-  } else {
-    TRY(deviceStatus(functions.fill(p, fill, n, copying)));
-    TRY(deviceStatus(functions.streamSync(copying)));
-  }
+  TRY(deviceStatus(functions.allocate(DsMemoryDevice, n, &p)));
+  blocks.push_back({DsMemoryDevice, p});
+  TRY(deviceStatus(functions.fill(p, fill, n, copying)));
+  TRY(deviceStatus(functions.streamSync(copying)));
   return static_cast<std::byte *>(p);
+}
+
+std::byte *DeviceSide::pin(int64_t bytes, uint8_t fill) {
+  std::byte *p = pinned + pinnedUsed;
+  pinnedUsed += (bytes + kPinAlign - 1) / kPinAlign * kPinAlign;
+  assert(pinnedUsed <= pinnedBytes);
+  std::memset(p, fill, static_cast<size_t>(bytes));
+  return p;
 }
 
 StatusOr<void *> DeviceSide::event() {

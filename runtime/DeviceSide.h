@@ -15,8 +15,10 @@ namespace ds {
 
 class DeviceSide {
 public:
-  /// Opens device `ordinal`, and makes a stream for each of those of a schedule that such a device executes.
-  static StatusOr<std::unique_ptr<DeviceSide>> open(const DsDeviceApi &api, int ordinal);
+  /// Opens device `ordinal`, and makes a stream for each of those of a schedule that such a device executes. pinnedBytes: what
+  /// pin() can be asked for in all, each time kPinAlign more at most; it is one allocation.
+  static StatusOr<std::unique_ptr<DeviceSide>> open(const DsDeviceApi &api, int ordinal,
+                                                    int64_t pinnedBytes);
   DeviceSide(const DeviceSide &) = delete;
   DeviceSide &operator=(const DeviceSide &) = delete;
   ~DeviceSide(); // waits for what is enqueued, frees everything
@@ -36,8 +38,11 @@ public:
   /// In pinned memory, zero until something went wrong.
   DsFault *fault() const { return faults; }
 
-  /// Filled with the byte; freed with this object.
-  StatusOr<std::byte *> allocate(DsMemory memory, int64_t bytes, uint8_t fill);
+  /// Of the device, filled with the byte; freed with this object.
+  StatusOr<std::byte *> allocate(int64_t bytes, uint8_t fill);
+  /// The next bytes of the pinned memory, filled with the byte.
+  std::byte *pin(int64_t bytes, uint8_t fill);
+  static constexpr int64_t kPinAlign = 4096;
   StatusOr<void *> event();
   void keepGraph(void *graph) { graphs.push_back(graph); } // destroys it in the end
 
@@ -58,6 +63,8 @@ private:
   void *copying = nullptr; // the stream of copyNow
   DsFault *faults = nullptr;
   std::vector<std::pair<DsMemory, void *>> blocks;
+  std::byte *pinned = nullptr;
+  int64_t pinnedBytes = 0, pinnedUsed = 0;
   std::vector<void *> events, graphs;
 };
 

@@ -12,6 +12,7 @@
 namespace ds {
 
 static_assert(LoadedRank::kPieceBytes % kBlockAlign == 0);
+static constexpr int64_t kReturned = 8; // bytes of a value that a program returns
 
 class RankLoader {
 public:
@@ -22,8 +23,9 @@ public:
     out.schedule = &s;
     out.rank = options.rank;
     if (device.api) {
-      TRY_ASSIGN(out.side, DeviceSide::open(*device.api, options.device));
-      TRY_ASSIGN(out.pinned, out.side->allocate(DsMemoryPinned, LoadedRank::kPieceBytes, 0));
+      TRY_ASSIGN(out.side, DeviceSide::open(*device.api, options.device, pinnedBytes()));
+      out.pinned = out.side->pin(LoadedRank::kPieceBytes, 0);
+      out.returned = out.side->pin(kReturned * countReturns(), 0);
     }
     TRY(mapArenas());
     TRY(fillPersistent());
@@ -34,6 +36,20 @@ public:
   }
 
 private:
+  int64_t countReturns() const {
+    size_t n = 0;
+    for (const SchedProgram &p : s.programs)
+      n += p.returns.size();
+    return static_cast<int64_t>(n);
+  }
+  // Of the host's arena, values that programs return, the piece that copies go through, and what the caller wants.
+  int64_t pinnedBytes() const {
+    int64_t bytes = LoadedRank::kPieceBytes + kReturned * countReturns() + options.pinnedBytes;
+    for (const ArenaInfo &a : s.arenas)
+      bytes += a.space == Space::Host ? a.bytes : 0;
+    return bytes + 4 * DeviceSide::kPinAlign;
+  }
+
   Status mapArenas() {
     for (const ArenaInfo &a : s.arenas) {
       if (a.space == Space::Nvme) {
@@ -43,10 +59,12 @@ private:
         continue;
       }
       if (out.side) {
-        TRY_ASSIGN(std::byte * base,
-                   out.side->allocate(a.space == Space::Host ? DsMemoryPinned : DsMemoryDevice,
-                                      a.bytes, options.arenaFill));
         out.arenas.emplace_back();
+        if (a.space == Space::Host) {
+          out.bases.push_back(out.side->pin(a.bytes, options.arenaFill));
+          continue;
+        }
+        TRY_ASSIGN(std::byte * base, out.side->allocate(a.bytes, options.arenaFill));
         out.bases.push_back(base);
         continue;
       }
@@ -165,7 +183,7 @@ private:
       r.data = pointer(place);
       if (out.side && place.buffer->type.space == Space::Device) {
         r.onDevice = r.data;
-        TRY_ASSIGN(r.data, out.side->allocate(DsMemoryPinned, 8, 0));
+        r.data = out.returned + kReturned * returns++;
       }
       if (at == out.valueNames.end())
         out.valueNames.push_back(name);
@@ -445,6 +463,7 @@ private:
   const Device &device;
   const LoadOptions &options;
   LoadedRank &out;
+  int64_t returns = 0; // so far
   BucketMap buckets;
 };
 

@@ -25,7 +25,8 @@ struct LoadOptions {
   uint8_t arenaFill = 0; // byte the arena starts with; tests use NaN patterns
   std::string nvmePath;  // folder of the file behind an nvme arena
   BlockFileOptions nvme;
-  bool pinHost = false; // page-lock the host arena where the system's limit allows
+  bool pinHost = false;    // page-lock the host arena where the system's limit allows
+  int64_t pinnedBytes = 0; // for DeviceSide::pin() once, by the caller
 };
 
 struct LoadedInstr {
@@ -123,8 +124,9 @@ private:
   std::vector<std::byte *> bases;   // of the arenas, wherever they are; null for nvme
   std::vector<std::pair<size_t, const Instr *>> launches;
   std::unique_ptr<BlockFile> nvme;
-  Arena staging;               // one piece of the file, for read and write
-  std::byte *pinned = nullptr; // the same for a device's memory
+  Arena staging;                 // one piece of the file, for read and write
+  std::byte *pinned = nullptr;   // the same for a device's memory
+  std::byte *returned = nullptr; // pinned: what programs return
   Status viaPinned(int buffer, int64_t at, int64_t bytes,
                    const std::function<Status(int64_t, std::byte *, int64_t)> &f,
                    bool toDevice) const;

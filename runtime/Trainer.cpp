@@ -114,16 +114,16 @@ Status Trainer::Impl::load(int rank) {
   o.nvmePath = options.nvmePath;
   o.nvme = options.nvme;
   o.pinHost = options.pinHost;
+  // A copy from other memory would keep the thread that enqueues it.
+  o.pinnedBytes = device.api && feeder ? 2 * feeder->slotBytes() : 0;
   TRY_ASSIGN(ranks[r], LoadedRank::load(schedule, device, o));
   if (!options.resume.empty())
     TRY(loadCheckpoint(schedule, *ranks[r], resumed, options.resume));
   if (device.api) {
     DeviceSide &side = *ranks[r]->deviceSide();
     comms[r]->attach(side);
-    if (feeder) { // a copy from other memory would keep the thread that enqueues it
-      TRY_ASSIGN(std::byte * slots, side.allocate(DsMemoryPinned, 2 * feeder->slotBytes(), 0));
-      feeder->useSlots(rank, slots);
-    }
+    if (feeder)
+      feeder->useSlots(rank, side.pin(o.pinnedBytes, 0));
   }
   TRY(comms[r]->bind(std::move(ranks[r]->commOps), identity));
   TraceRing *rings = traces.empty() ? nullptr : &traces[r * kStreams];

@@ -35,7 +35,7 @@ cudaError_t failed(cudaError_t e) {
 cudaError_t enter(const char *name) {
   Machine &m = machine();
   std::lock_guard lock(m.mutex);
-  ++m.calls;
+  ++m.calls[name];
   if (m.failIn > 0 && (m.failName.empty() || m.failName == name) && --m.failIn == 0)
     return std::string_view(name).starts_with("cuda") ? failed(cudaErrorUnknown) : cudaErrorUnknown;
   return m.sticky.empty() ? cudaSuccess : cudaErrorLaunchFailure;
@@ -157,9 +157,12 @@ void failCall(const std::string &name, int64_t n) {
   machine().failIn = n;
   machine().sticky.clear();
 }
-int64_t calls() {
+int64_t calls(const std::string &name) {
   std::lock_guard lock(machine().mutex);
-  return machine().calls;
+  int64_t all = 0;
+  for (const auto &[called, times] : machine().calls)
+    all += name.empty() || called == name ? times : 0;
+  return all;
 }
 int64_t liveAllocations() {
   std::lock_guard lock(machine().mutex);

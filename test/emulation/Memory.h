@@ -27,12 +27,12 @@ struct Machine {
   std::map<char *, Allocation> allocations; // device and pinned memory
   size_t used = 0;
   size_t memory = static_cast<size_t>(fromEnvironment("DS_EMULATED_MEMORY", int64_t{8} << 30));
-  std::set<std::pair<int, int>> peers; // (device, the other that it may read)
-  std::set<const void *> handles;      // streams, events, graphs
-  std::atomic<int64_t> graphs = 0;     // launched
-  std::string sticky;                  // the error of a launch
-  int64_t objects = 0;                 // of libraries
-  int64_t calls = 0;
+  std::set<std::pair<int, int>> peers;  // (device, the other that it may read)
+  std::set<const void *> handles;       // streams, events, graphs
+  std::atomic<int64_t> graphs = 0;      // launched
+  std::string sticky;                   // the error of a launch
+  int64_t objects = 0;                  // of libraries
+  std::map<std::string, int64_t> calls; // how often, by name
   std::string failName;
   int64_t failIn = 0;
   Machine();

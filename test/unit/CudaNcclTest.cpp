@@ -50,12 +50,12 @@ std::vector<double> copyOut(const DeviceSide &side, const void *p, DType t, int6
 
 Status work(NcclComm &comm, std::unique_ptr<DeviceSide> &side, const Job &job, int lengthens,
             Rank &out) {
-  TRY_ASSIGN(side, DeviceSide::open(api(), comm.rank()));
+  TRY_ASSIGN(side, DeviceSide::open(api(), comm.rank(), 0));
   DType sum = isFloat(job.type) ? accumType(job.type) : job.type;
   int64_t n = job.elems, slice = n / comm.world();
-  TRY_ASSIGN(std::byte * src, side->allocate(DsMemoryDevice, n * 8, 0));
-  TRY_ASSIGN(std::byte * again, side->allocate(DsMemoryDevice, n * 8, 0));
-  TRY_ASSIGN(std::byte * results, side->allocate(DsMemoryDevice, n * 24, 0xff));
+  TRY_ASSIGN(std::byte * src, side->allocate(n * 8, 0));
+  TRY_ASSIGN(std::byte * again, side->allocate(n * 8, 0));
+  TRY_ASSIGN(std::byte * results, side->allocate(n * 24, 0xff));
   std::byte *scattered = results, *gathered = results + n * 8, *reduced = results + n * 16;
   if (job.inPlace) {
     scattered = src + comm.rank() * slice * byteSize(sum);

@@ -9,6 +9,8 @@
 
 #include <gmock/gmock.h>
 
+#include <map>
+
 extern "C" const DsPlugin *ds_plugin_entry(uint32_t abi, const char *build);
 
 namespace ds::test {
@@ -104,6 +106,26 @@ TEST(CudaRun, TooLittleMemoryIsTold) {
   emulated::failCall("cudaMalloc", 1);
   EXPECT_THAT(train(cudaDevice(), 1, 1).status.str(), HasSubstr("cudaMalloc"));
   emulated::failCall("", 0);
+}
+
+// All pinned memory is one block, updates allocate nothing, and the host waits for the device between them alone.
+TEST(CudaRun, UpdatesNeitherAllocateNorWait) {
+  auto callsOf = [](int steps) {
+    std::map<std::string, int64_t> calls;
+    const char *names[] = {"cudaMalloc", "cudaMallocHost", "cudaStreamSynchronize",
+                           "cudaEventSynchronize", "cudaDeviceSynchronize"};
+    for (const char *name : names)
+      calls[name] -= emulated::calls(name);
+    EXPECT_EQ(train(cudaDevice(), 4, steps).status.str(), "");
+    for (const char *name : names)
+      calls[name] += emulated::calls(name);
+    return calls;
+  };
+  auto two = callsOf(2), five = callsOf(5);
+  EXPECT_EQ(two["cudaMallocHost"], 1);
+  two["cudaStreamSynchronize"] += 3;    // for the learning rate, before an update
+  two["cudaEventSynchronize"] += 3 * 2; // behind it for its values, and for the feeder's slot
+  EXPECT_EQ(two, five);
 }
 
 // CUDA keeps it for the thread's next launch, unless somebody asks.

@@ -169,7 +169,7 @@ void hostAwaited(const void *who, uint32_t count, void *stream);
 /// Call number `n` from now on (1: the next) of the function `name`, or of any if it is "", fails. 0: none does.
 void failCall(const std::string &name, int64_t n);
 /// Calls of the runtime so far.
-int64_t calls();
+int64_t calls(const std::string &name = "");
 /// Allocations, and libraries' objects, that were not freed.
 int64_t liveAllocations();
 /// Unless DS_EMULATED_MISSING names it.
