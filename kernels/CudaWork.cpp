@@ -20,6 +20,11 @@ size_t capped(int64_t elements) {
 }
 
 // Room for f32 sums of eight parts of the inner axis.
+// Of at least 2048 elements each.
+size_t sumsOfBlocks(const DsLaunch &l) {
+  return static_cast<size_t>(std::clamp<int64_t>((elems(l.ins[0]) + 2047) / 2048, 1, kMseBlocks)) *
+         sizeof(double);
+}
 size_t product(const DsLaunch &l) { return cudaProductWork(elems(l.outs[0])); }
 
 // Operands and result, in f32 and in tiles that overlap. Tensor cores want channels last and in eights: 16-bit tensors get room
@@ -50,6 +55,7 @@ constexpr Row kRows[] = {
     {"linear_gelu_grad", product},
     {"linear_cross_entropy", [](const DsLaunch &l) { return cudaLinearLossWork(l, false); }},
     {"linear_cross_entropy_grad", [](const DsLaunch &l) { return cudaLinearLossWork(l, true); }},
+    {"mse", sumsOfBlocks},
     {"conv", convolution<ConvKind::Forward>},
     {"conv_grad_input", convolution<ConvKind::GradInput>},
     {"conv_grad_weight", convolution<ConvKind::GradWeight>},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Workspace that plans for CUDA devices give to launches which a library may compute. Here, because plans are made without the
-// plugin. A cap: the library chooses among the algorithms that need no more.
+// Workspace that plans for CUDA devices give to launches. Here, because plans are made without the plugin. For what a library may
+// compute it is a cap: the library chooses among the algorithms that need no more.
 #pragma once
 
 #include "kernels/Kernel.h"
@@ -10,9 +10,11 @@
 
 namespace ds {
 
-/// In bytes, by op and shapes alone; 0 for ops that no library computes.
+/// In bytes, by op and shapes alone; 0 for ops that need none.
 size_t cudaWork(std::string_view op, const DsLaunch &l);
 /// What a product with so many elements may take.
 size_t cudaProductWork(int64_t elements);
+/// mse takes a sum for each of at most so many blocks.
+inline constexpr int64_t kMseBlocks = 256;
 
 } // namespace ds

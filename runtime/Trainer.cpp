@@ -104,11 +104,22 @@ void Trainer::Impl::runJob(int rank, Stream stream, int64_t update) {
     abort.raise(stoppedByOther()); // ranks that wait for this one in bind
 }
 
+// A launcher may show each process its own device alone, whatever number that has on the machine. Two processes that see the same
+// one are told by NCCL.
+StatusOr<int> Trainer::Impl::deviceOf(int rank) const {
+  if (options.process.rank < 0)
+    return rank;
+  int32_t visible = 0;
+  if (device.api)
+    TRY(deviceStatus(device.api->count(&visible)));
+  return visible == 1 ? 0 : options.process.device;
+}
+
 Status Trainer::Impl::load(int rank) {
   auto r = static_cast<size_t>(rank);
   LoadOptions o;
   o.rank = rank;
-  o.device = options.process.rank < 0 ? rank : options.process.device;
+  TRY_ASSIGN(o.device, deviceOf(rank));
   o.threads = threads;
   o.arenaFill = options.arenaFill;
   o.nvmePath = options.nvmePath;

@@ -80,6 +80,7 @@ struct Trainer::Impl {
   void threadMain(int rank, Stream stream);
   void runJob(int rank, Stream stream, int64_t update);
   Status load(int rank);
+  StatusOr<int> deviceOf(int rank) const;
   void post(Job j);
   void drain();
   bool usesStream(Stream stream) const;

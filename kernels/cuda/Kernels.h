@@ -8,11 +8,13 @@
 namespace ds::cuda {
 
 #define CUDA(op, dtypes, run) const char *run(const DsLaunch *, void *);
-#define CUDA_STATE(op, dtypes, run)                                                                \
+#define CUDA_WORK(op, dtypes, run)                                                                 \
   CUDA(op, dtypes, run)                                                                            \
+  size_t run##Work(const DsLaunch *);
+#define CUDA_STATE(op, dtypes, run)                                                                \
+  CUDA_WORK(op, dtypes, run)                                                                       \
   const char *run##Prepare(const DsLaunch *, void **);                                             \
   void run##Destroy(void *);                                                                       \
-  size_t run##Work(const DsLaunch *);                                                              \
   const char *run##Note(void *);
 #include "kernels/Kernels.def"
 

@@ -2,6 +2,7 @@
 //
 // Losses and their gradients. Probabilities are not stored: the gradient makes them again from the logits and each row's log
 // of the sum of exponentials. Sums over rows are in double, in one fixed order.
+#include "kernels/CudaWork.h"
 #include "kernels/cuda/Kernels.h"
 #include "kernels/cuda/Map.cuh"
 #include "kernels/cuda/SumOfExps.cuh"
@@ -76,18 +77,32 @@ __global__ void lossGradKernel(T *dx, const T *logits, Labels labels, const Wide
   }
 }
 
+// Each block adds a part of the squares; the only one makes the loss of it, several leave sums.
 template <typename T>
-__global__ void mseKernel(Wide<T> *loss, const T *a, const T *b, const double *inv, Strided<2> s) {
+__global__ void mseKernel(Wide<T> *loss, double *sums, const T *a, const T *b, const double *inv,
+                          Strided<2> s) {
+  const int64_t part = (s.count + gridDim.x - 1) / gridDim.x, first = blockIdx.x * part,
+                end = first + part < s.count ? first + part : s.count;
   double sum = 0;
-  for (int64_t i = threadIdx.x; i < s.count; i += blockDim.x) {
+  for (int64_t i = first + threadIdx.x; i < end; i += blockDim.x) {
     int64_t at[2];
     s.offsets(i, at);
     double d = static_cast<double>(value(a[at[0]])) - static_cast<double>(value(b[at[1]]));
     sum += d * d;
   }
   sum = overBlock<Sum>(sum);
-  if (threadIdx.x == 0)
+  if (threadIdx.x != 0)
+    return;
+  if (gridDim.x == 1)
     *loss = static_cast<Wide<T>>(sum * *inv);
+  else
+    sums[blockIdx.x] = sum;
+}
+template <typename A>
+__global__ void mseTotalKernel(A *loss, const double *sums, int count, const double *inv) {
+  double sum = overBlock<Sum>(static_cast<int>(threadIdx.x) < count ? sums[threadIdx.x] : 0.0);
+  if (threadIdx.x == 0)
+    *loss = static_cast<A>(sum * *inv);
 }
 
 struct MseGradFn {
@@ -146,13 +161,25 @@ const char *crossEntropyGrad(const DsLaunch *l, void *) {
   });
 }
 
+size_t mseWork(const DsLaunch *l) { return cudaWork("mse", *l); }
+
 const char *mse(const DsLaunch *l, void *) {
+  const int64_t blocks = static_cast<int64_t>(mseWork(l) / sizeof(double));
+  static_assert(kMseBlocks <= kBlock);
   return Floats::dispatch(l->ins[0].dtype, [&](auto tag) {
     using T = typename decltype(tag)::Type;
-    return launch(mseKernel<T>, dim3(1), dim3(kBlock), 0, streamOf(*l),
-                  elem::dataOf<Wide<T>>(l->outs[0]), elem::dataOf<T>(l->ins[0]),
-                  elem::dataOf<T>(l->ins[1]), elem::dataOf<double>(l->ins[2]),
-                  stridedOf(l->ins[0], l->ins[1]));
+    const bool isOne = blocks <= 1 || l->workBytes < static_cast<size_t>(blocks) * sizeof(double);
+    auto *sums = static_cast<double *>(l->work);
+    auto *loss = elem::dataOf<Wide<T>>(l->outs[0]);
+    const double *inv = elem::dataOf<double>(l->ins[2]);
+    if (const char *message =
+            launch(mseKernel<T>, dim3(isOne ? 1 : static_cast<unsigned>(blocks)), dim3(kBlock), 0,
+                   streamOf(*l), loss, sums, elem::dataOf<T>(l->ins[0]), elem::dataOf<T>(l->ins[1]),
+                   inv, stridedOf(l->ins[0], l->ins[1])))
+      return message;
+    return isOne ? nullptr
+                 : launch(mseTotalKernel<Wide<T>>, dim3(1), dim3(kBlock), 0, streamOf(*l), loss,
+                          sums, static_cast<int>(blocks), inv);
   });
 }
 

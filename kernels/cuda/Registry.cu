@@ -21,6 +21,7 @@ template <DsRunFn run> static const char *watched(const DsLaunch *l, void *state
 
 static const DsKernel kKernels[] = {
 #define CUDA(op, dtypes, run) {op, dtypes, nullptr, WATCHED(run), nullptr, nullptr, nullptr},
+#define CUDA_WORK(op, dtypes, run) {op, dtypes, nullptr, WATCHED(run), nullptr, run##Work, nullptr},
 #define CUDA_STATE(op, dtypes, run)                                                                \
   {op, dtypes, run##Prepare, WATCHED(run), run##Destroy, run##Work, run##Note},
 #include "kernels/Kernels.def"

@@ -187,7 +187,7 @@ Cases lossCases(const std::string &op) {
   Cases cases;
   bool ce = op.rfind("cross", 0) == 0, grad = op.find("grad") != std::string::npos;
   if (!ce) {
-    for (Dims d : {Dims{}, {0}, {37}, {5, 33}, {300, 257}}) {
+    for (Dims d : {Dims{}, {0}, {37}, {5, 33}, {5, 901}, {300, 257}}) {
       pushLayouts(cases, {"",
                           op,
                           {},

@@ -136,7 +136,7 @@ def ops():
 def kernels(macro):
     text = (ROOT / "kernels" / "Kernels.def").read_text()
     found = {}
-    for row in re.findall(rf'^{macro}(?:_STATE)?\((".*)\)', text, re.M):
+    for row in re.findall(rf'^{macro}(?:_STATE|_WORK)?\((".*)\)', text, re.M):
         args = split_args(row)
         found.setdefault(unquote(args[0]), []).append(unquote(args[1]).replace("*", "any"))
     return {op: ", ".join(t for types in rows for t in types.split()) for op, rows in found.items()}
