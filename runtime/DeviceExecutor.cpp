@@ -137,7 +137,12 @@ bool DeviceExecutor::settle(int self, int stream, uint32_t target) {
         break;
       }
   }
-  return !event || ok(api.eventSync(event), -1);
+  const char *message = event ? api.eventSync(event) : nullptr;
+  const auto &[program, instr, update] = places[self];
+  if (!message || !program || !instr)
+    return ok(message, update, program, "end");
+  fail(*program, *instr, update, message);
+  return false;
 }
 
 // What the host's threads do, an emulated device compares with what it does itself.

@@ -103,6 +103,7 @@ bool RankExecutor::runProgram(size_t program, size_t position, int stream, int64
   const LoadedProgram &p = rank.programs[program];
   StreamTimes &clock = clocks[stream];
   for (const LoadedInstr &in : p.streams[stream]) {
+    places[stream] = {&p, in.instr, update};
     for (int w = 0; w < in.numWaits; ++w)
       if (!waitFor(stream, in.waits[w].stream, in.waits[w].count, clock))
         return false;
@@ -119,6 +120,7 @@ bool RankExecutor::runProgram(size_t program, size_t position, int stream, int64
     passed(stream, done[stream].value() + 1);
     done[stream].add();
   }
+  places[stream] = {&p, nullptr, update};
 
   // Programs join. The compute stream comes last: it reads what the program returns, and its own end then
   // lets the others go on to the next program, which may reuse those bytes.

@@ -84,6 +84,13 @@ protected:
   struct alignas(64) Base {
     uint32_t counts[kStreams] = {};
   };
+  /// What a thread waits before; instr null: the program's end.
+  struct Place {
+    const LoadedProgram *program = nullptr;
+    const Instr *instr = nullptr;
+    int64_t update = 0;
+  };
+  Place places[kStreams];    // each thread's own
   Base bases[kStreams];      // each thread's own: the counts at which the current program began
   int start = -1, eval = -1; // indices of these programs
   size_t lossValue = 0, countValue = 0; // of eval, in results
