@@ -19,12 +19,13 @@ size_t capped(int64_t elements) {
   return static_cast<size_t>(std::min(kMost, (bytes + 255) / 256 * 256));
 }
 
-// Room for f32 sums of eight parts of the inner axis.
-// Of at least 2048 elements each.
+// A sum for each block, of at least 2048 elements.
 size_t sumsOfBlocks(const DsLaunch &l) {
   return static_cast<size_t>(std::clamp<int64_t>((elems(l.ins[0]) + 2047) / 2048, 1, kMseBlocks)) *
          sizeof(double);
 }
+
+// Room for f32 sums of eight parts of the inner axis.
 size_t product(const DsLaunch &l) { return cudaProductWork(elems(l.outs[0])); }
 
 // Operands and result, in f32 and in tiles that overlap. Tensor cores want channels last and in eights: 16-bit tensors get room

@@ -21,8 +21,8 @@ struct LinearLossShape {
   int64_t ignore = 0;
   int biasAt = -1;   // operand; -1: none
   int64_t chunk = 0; // rows at a time; the last chunk may have fewer
-  int64_t stride =
-      0; // of a chunk's rows, in elements: products are slow where rows begin at odd addresses
+  /// Of a chunk's rows, in elements: products are slow where rows begin at odd addresses.
+  int64_t stride = 0;
   bool hasSums =
       false; // dw of 16 bits is added up in f32 first, since there is more than one chunk
 

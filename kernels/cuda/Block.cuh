@@ -82,14 +82,15 @@ inline dim3 gridOfColumns(int64_t n) {
 struct NormRows {
   int64_t rows = 1, n = 1;
 };
-/// Launches one of two kernels with a block for each row: `few`, of kRowBlock threads, where more would have no pack of a row.
 inline constexpr int kRowBlock = 128;
+/// Launches one of two kernels with a block for each row: `few`, of kRowBlock threads, where more would have no pack of a row.
 template <typename T, typename K, typename... A>
 const char *launchRows(const DsLaunch &l, const NormRows &s, K few, K many, A... args) {
   const bool isShort = s.n <= kRowBlock * 16 / int64_t{sizeof(T)};
   return launch(isShort ? few : many, gridFor(s.rows, 1), dim3(isShort ? kRowBlock : kBlock), 0,
                 streamOf(l), args..., s.rows, s.n);
 }
+
 /// Null, or a message where strides are not row-major.
 inline const char *normRowsOf(const DsLaunch &l, const DsTensor &x, NormRows &s) {
   int64_t axis = attr(l, "axis").i;
